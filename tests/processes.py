@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
+import torch.distributed
 import torch.multiprocessing
 
 # The first optimizer of a process would load dynamo, in two seconds.
@@ -39,7 +41,23 @@ def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int 
 
 def _work(rank: int, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     work(rank, *arguments)
-    if "coverage" in sys.modules:  # a forked process ends without saving what was measured
+    _save_coverage()
+
+
+def end_together() -> None:
+    """End this process when the others of its group have come this far too.
+
+    Where a group is taken apart instead, gloo's threads may wait for the interpreter that waits
+    for them, once in hundreds of runs on a busy machine.
+    """
+    torch.distributed.barrier()
+    _save_coverage()
+    os._exit(0)
+
+
+def _save_coverage() -> None:
+    """A forked process ends without saving what was measured."""
+    if "coverage" in sys.modules:
         import coverage
 
         measured = coverage.Coverage.current()

@@ -101,7 +101,7 @@ def _lines(value: Any) -> list[str]:
 def _field(name: str, value: Any) -> list[str]:
     if name == "sha256":  # of numbers with all their digits
         value = "HASH"
-    if re.search(r"\b(processor|wall-clock) time\b", name):
+    if re.search(r"\b(processor time|wall-clock time|path fits)\b", name):
         value = "TIME"
     if isinstance(value, str) and "\n" in value:
         return [f"{name}: |", *(f"  {line}" for line in value.split("\n"))]

@@ -60,13 +60,14 @@ SCENES = {
     "train": Scene(
         (
             "eqrm train coloured-digits --output digits",
+            "eqrm train coloured-digits --model linear --certify 0.5 --output half",
             f"{TRAIN_PATIENTS} --drop ward --alpha .5,.9 --certify .5 --verbose --output patients",
             "eqrm train patients.csv --target il --domain hospital",
             "eqrm train patients.csv --target ill --domain clinic --alpha 1.5",
         ),
         tables=("patients.csv",),
-        without=("patients/report.html",),
-        codes={2: 2, 3: 2},
+        without=("patients/report.html", "half/*"),
+        codes={3: 2, 4: 2},
     ),
     "train-in-time": Scene(
         (

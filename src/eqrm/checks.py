@@ -18,8 +18,7 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from eqrm.errors import EqrmError, LevelError, ListedProblemsError, SettingError
-from eqrm.level import Level
+from eqrm.errors import EqrmError, ListedProblemsError, SettingError
 from eqrm.text import counted, did_you_mean, listed, shortened
 
 T = TypeVar("T")
@@ -159,14 +158,6 @@ def optional(rule: Rule) -> Rule:
     return Rule(f"None or {rule.words}", lambda v: v is None or rule.holds(v))
 
 
-def _is_level(value: object) -> bool:
-    try:
-        Level.of(value)  # type: ignore[arg-type]
-    except LevelError:
-        return False
-    return True
-
-
 POSITIVE = number(above=0)
 NON_NEGATIVE = number(0)
 FRACTION = number(0, 1)
@@ -182,7 +173,6 @@ COUNT = integer(1, 1_000_000_000)
 SEED = integer(0, 2**63 - 1)
 """What every random generator accepts."""
 FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ in ("bool_", "bool"))
-LEVEL = Rule("a level: a number from 0 to 1, a Level, or a string such as '1-e^-1000'", _is_level)
 
 
 def ruled(default: Any, rule: Rule, **metadata: Any) -> Any:

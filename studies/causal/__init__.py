@@ -2,7 +2,8 @@
 
 >>> from studies.causal import LinearSCM, Noise, minimal_invariant_risk
 >>> world = LinearSCM({"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}}, "Y")
->>> minimal_invariant_risk(world.population([[], [Noise("X2", std=2.0)]])).status
+>>> domains = {"observed": [], "noisier": [Noise("X2", std=2.0)]}
+>>> minimal_invariant_risk(world.population(domains)).status
 'unique'
 """
 

@@ -123,7 +123,7 @@ class MnistStudy:
         """The result, or None where it does not exist, is damaged or is of another study."""
         path = self.file(name, setting)
         try:
-            archive = read_archive(path, {FORMAT}, "a result of ColoredMNIST")
+            archive = read_archive(path, FORMAT, "a result of ColoredMNIST")
         except DataFileError:
             return None
         content = archive.content
@@ -141,7 +141,7 @@ class MnistStudy:
         for setting in block.settings:
             path = self.file(block.recipe_name, setting)
             try:
-                archive = read_archive(path, {FORMAT}, "a result of ColoredMNIST")
+                archive = read_archive(path, FORMAT, "a result of ColoredMNIST")
             except DataFileError:
                 continue
             if archive.content["key"] != self.key(block.recipe):
@@ -245,7 +245,7 @@ class MnistStudy:
     def _load_burn_in(self, seed: int, recipe: Recipe, key: str) -> BurnIn | None:
         path = self._burn_in_file(seed)
         try:
-            archive = read_archive(path, {BURN_IN_FORMAT}, "a burn-in of ColoredMNIST")
+            archive = read_archive(path, BURN_IN_FORMAT, "a burn-in of ColoredMNIST")
         except DataFileError:
             return None
         if archive.content["key"] != key:

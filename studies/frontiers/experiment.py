@@ -122,7 +122,7 @@ class Part:
     def load(cls, name: PartName, folder: Path, key: str) -> Part | None:
         """The part, or None where it does not exist, is damaged or is of another study."""
         try:
-            archive = read_archive(folder / name.file, {FORMAT}, "a part of the frontier study")
+            archive = read_archive(folder / name.file, FORMAT, "a part of the frontier study")
         except DataFileError:
             return None
         content, arrays = archive.content, archive.arrays()

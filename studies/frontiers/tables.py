@@ -218,7 +218,7 @@ def load_table(name: str, prepared: Path | None = None) -> StudyTable:
         return SOURCES[name].load()
     path = prepared / f"{name}{ENDING}"
     try:
-        stored = read_archive(path, {FORMAT}, "a prepared table")
+        stored = read_archive(path, FORMAT, "a prepared table")
     except DataFileError:
         raise DataFileError(
             f"{path} does not exist or is not a prepared table. Write it with: python -m studies "

@@ -25,8 +25,8 @@ from studies.policy.worlds import KINDS, DrawnTable
 
 Array = NDArray[np.float64]
 LEVEL, CONFIDENCE = 0.9, 0.95
-COMPARED = 40
-"""Tables of so many domains are also given to the earlier version."""
+COMPARED, LAST_COMPARED = 40, 104
+"""Tables of so many domains, up to this one, are also given to the earlier version."""
 FRESH = 2_000
 """Fresh domains that truths are taken from."""
 
@@ -72,7 +72,7 @@ def played(case: Case, previous: str | None = None) -> dict[str, Any]:
         "risks": {name: found.evaluation[name].risks.tolist() for name in found.models},
         "models": {name: truth(model, fresh) for name, model in found.models.items()},
     }
-    if previous is not None and case.domains == COMPARED:
+    if previous is not None and case.domains == COMPARED and case.table <= LAST_COMPARED:
         record["previous"] = previous_version(Path(previous), table, fresh)
     return record
 
@@ -157,9 +157,13 @@ def play(
     else:
         with ProcessPoolExecutor(workers) as pool:
             jobs = {pool.submit(played, case, previous): case for case in missing}
-            for number, job in enumerate(as_completed(jobs)):
-                _keep(folder, jobs[job], job.result())
-                progress(number / len(missing), jobs[job].stem)
+            try:
+                for number, job in enumerate(as_completed(jobs)):
+                    _keep(folder, jobs[job], job.result())
+                    progress(number / len(missing), jobs[job].stem)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     return [json.loads((folder / f"{case.stem}.json").read_text("utf-8")) for case in cases]
 
 

@@ -19,6 +19,7 @@ import torch
 import eqrm
 from eqrm.data.datasets.digits import read_idx
 from eqrm.data.fetching.unpacking import unpack
+from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.reading import read_table
 from eqrm.evaluation import evaluate_part, merge_parts
 from eqrm.evaluation.watching import state_file
@@ -161,7 +162,8 @@ def _write_correction(path: Path) -> None:
     from eqrm.level import Level
     from eqrm.linear.scored_rows import Correction
 
-    SavedCorrection(Correction(0.5, 2.0), "log-loss", "p", 1e-7, None, Level(0.9), 24).write(path)
+    about = (None, Level(0.9), 24, ("day",), SeenDomains.of(range(24)))
+    SavedCorrection(Correction(0.5, 2.0), "log-loss", "p", 1e-7, *about).write(path)
 
 
 def _correct(path: Path) -> Any:

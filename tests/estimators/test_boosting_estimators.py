@@ -25,7 +25,6 @@ CLASSIFIERS = [eqrm.XGBQRMClassifier, eqrm.LGBMQRMClassifier]
 REGRESSORS = [eqrm.XGBQRMRegressor, eqrm.LGBMQRMRegressor]
 ESTIMATORS = [*CLASSIFIERS, *REGRESSORS]
 PACKAGES = ["xgboost", "lightgbm"] * 2
-EARLIER = Path(__file__).parents[1] / "fixtures" / "version-0.1.0" / "models"
 QUICK = {"n_estimators": 15, "n_jobs": 1, "random_state": 0}
 
 
@@ -397,10 +396,3 @@ def test_settings_that_the_library_refuses_are_an_error_of_settings(cls: Any) ->
     ):
         with pytest.raises(SettingError, match=words):
             cls(**{**QUICK, **settings}).fit(X, y, groups=days)
-
-
-@pytest.mark.parametrize("name", ["xgboost-classes", "lightgbm-numbers"])
-def test_a_model_of_a_version_without_rounds_of_erm_says_that_it_had_none(name: str) -> None:
-    model = eqrm.load_model(EARLIER / f"{name}.safetensors")
-    assert (model.erm_rounds, model.erm_rounds_) == (0, 0)
-    assert model.n_estimators_ > 0

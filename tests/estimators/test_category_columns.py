@@ -169,7 +169,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
 def test_forged_sets_of_categories_are_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     save_model(fitted("xgboost"), path)
-    found = read_archive(path, {FORMAT}, "a model")
+    found = read_archive(path, FORMAT, "a model")
     arrays = found.arrays()
     booster = read_ubjson(arrays["own.booster"].tobytes())
     tree = booster["learner"]["gradient_booster"]["model"]["trees"][0]

@@ -69,7 +69,7 @@ def fitted(name: str) -> Any:
 def forged(path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
     """A model file with another booster, and the digest of a whole file."""
     save_model(fitted(name), path)
-    found = read_archive(path, {FORMAT}, "a model")
+    found = read_archive(path, FORMAT, "a model")
     arrays = found.arrays()
     booster = bytearray(change(arrays["own.booster"].tobytes()))
     arrays["own.booster"] = np.frombuffer(booster, np.uint8)

@@ -179,3 +179,12 @@ def test_a_column_that_the_first_of_several_files_lacks_is_not_overlooked(
     files = [tmp_path / f"new.{kind}", tmp_path / f"old.{kind}"]
     with pytest.raises(DomainDataError, match=f"old.{kind} has a column 'seen', and new.{kind}"):
         eqrm.evaluate(files, **ARGUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("trained", "later"),
+    [(7, "7.0"), ("2013-04-25", "2013-04-25 00:00:00"), ("2013-04-25", "2013-04-25T00:00")],
+)
+def test_domains_are_known_by_the_names_that_other_programs_write(trained: Any, later: str) -> None:
+    seen = SeenDomains.of([trained])
+    assert seen.among([later, "7.5", "2013-04-25 00:10:00"]) == [later]

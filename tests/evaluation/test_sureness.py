@@ -414,6 +414,17 @@ def test_words_begin_at_their_probabilities() -> None:
     assert json.loads(json.dumps(found.to_dict()))["sureness"] == "clear"
 
 
+@pytest.mark.parametrize(("alpha", "most"), [(0.9, 1 - 0.9**20), (0.99, 0.55)])
+def test_nothing_is_surer_than_that_a_domain_lies_beyond_the_level(
+    alpha: float, most: float
+) -> None:
+    risks = np.linspace(1.0, 2.0, 20)
+    lower = compare_quantiles(0.5 * risks, risks, Level(alpha))
+    higher = compare_quantiles(2.0 * risks, risks, Level(alpha))
+    assert lower.probability == pytest.approx(most)
+    assert higher.probability == pytest.approx(1.0 - most)
+
+
 def test_other_domains_or_confidences_are_refused() -> None:
     with pytest.raises(DomainDataError, match="the chosen model has 3 and the reference 2"):
         compare_quantiles(np.ones(3), np.ones(2), LEVEL)

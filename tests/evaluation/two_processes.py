@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 import eqrm
+from processes import end_together
 
 SITES = ["Oslo", "Rome", "Lima", "<b>", "😀"]
 
@@ -47,4 +48,4 @@ def gather_in_one_of_two(rank: int, folder: str) -> None:
     gathered.across_processes = False
     found["apart"] = gathered.compute().to_dict()
     torch.save(found, Path(folder) / f"rank-{rank}.pt")
-    dist.destroy_process_group()
+    end_together()

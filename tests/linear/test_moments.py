@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.linear import DomainMoments
@@ -133,37 +131,6 @@ def test_risks_agree_with_the_uncentred_second_moments_and_are_differentiable() 
     assert torch.autograd.gradcheck(moments.risks, (beta, b))
 
 
-@pytest.mark.parametrize("kind", ["frame", "chunks", "categorical", "nullable"])
-def test_tables_give_the_same_moments_as_arrays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqrm.data.tables.frames.ROWS_AT_ONCE", 70)
-    X, y, domains = table()
-    frame = pandas.DataFrame(X, columns=["u", "v", "w"]).assign(out=y, site=domains)
-    given: object = frame
-    if kind == "chunks":
-        given = (frame.iloc[start : start + 99] for start in range(0, 300, 99))
-    elif kind == "categorical":
-        given = frame.astype({"site": "category"})
-    elif kind == "nullable":
-        given = frame.astype({"u": "Float64"})
-    moments = DomainMoments.from_table(given, target="out", domain="site", features=["w", "u"])
-    expected = DomainMoments.from_arrays(X[:, [2, 0]], y, domains)
-    assert moments.features == ("w", "u")
-    assert moments.target == "out"
-    assert moments.names == expected.names
-    assert torch.allclose(moments.covariance, expected.covariance, rtol=1e-12)
-
-
-def test_arrow_tables_and_readers_give_the_same_moments_as_arrays() -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    X, y, domains = table()
-    columns = {"u": X[:, 0], "v": X[:, 1], "w": X[:, 2], "out": y, "site": domains}
-    arrow = pyarrow.table(columns)
-    expected = DomainMoments.from_arrays(X, y, domains)
-    for given in (arrow, arrow.to_reader(max_chunksize=50), arrow.to_batches()[0]):
-        moments = DomainMoments.from_table(given, target="out", domain="site")
-        assert torch.allclose(moments.covariance, expected.covariance, rtol=1e-12)
-
-
 def test_subset_takes_domains_by_name_in_the_order_asked_for() -> None:
     moments = DomainMoments.from_arrays(*table())
     some = moments.subset(["c", "a"])
@@ -199,15 +166,6 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         DomainMoments.load(path)
     with pytest.raises(DataFileError, match="does not exist"):
         DomainMoments.load(tmp_path / "nothing")
-
-
-def test_a_file_of_version_0_1_without_a_part_of_the_moments_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "moments.safetensors"
-    names = json.dumps({"names": ["a"], "features": ["x1"], "target": "y"})
-    header = {"format": "eqrm.DomainMoments/1", "moments": names}
-    save_file({"counts": torch.ones(1).double(), "mean": torch.zeros(1, 2).double()}, path, header)
-    with pytest.raises(DataFileError, match="a part of the moments is missing"):
-        DomainMoments.load(path)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -246,19 +204,6 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         DomainMoments.from_arrays(X, y, domains).risks([1.0, 2.0])
 
 
-def test_columns_that_are_not_there_are_suggested() -> None:
-    frame = pandas.DataFrame({"weight": [1.0, 2.0], "age": ["x", "y"], "site": ["a", None]})
-    with pytest.raises(DomainDataError, match="Did you mean 'weight'"):
-        DomainMoments.from_table(frame, target="wieght", domain="site")
-    with pytest.raises(DomainDataError, match="'age' does not hold numbers only"):
-        DomainMoments.from_table(frame, target="weight", domain="site")
-    numbers = frame.assign(age=1.0)
-    with pytest.raises(DomainDataError, match="missing in 1 of 2 rows"):
-        DomainMoments.from_table(numbers, target="weight", domain="site")
-    with pytest.raises(DomainDataError, match="got int"):
-        DomainMoments.from_table(3, target="a", domain="b")
-
-
 def test_a_domain_without_rows_and_impossible_covariances_are_refused() -> None:
     mean = torch.zeros(1, 3, dtype=torch.float64)
     eye = torch.eye(3, dtype=torch.float64)[None]
@@ -287,22 +232,19 @@ def test_constant_and_collinear_columns_are_reported_in_sentences() -> None:
     assert "target 'y' is constant" in constant
 
 
-def test_mistakes_with_tables_and_names_are_said_in_words(tmp_path: Path) -> None:
-    pandas = pytest.importorskip("pandas")
+def test_mistakes_with_frames_and_names_are_said_in_words(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"a": [1.0, 2.0, 4.0], "y": [0.0, 1.0, 3.0], "d": ["u", "u", "v"]})
-    missing = frame.assign(d=frame.d.astype("string").where([False, True, True]))
+    missing = frame.d.astype("string").where([False, True, True])
     dated = frame.assign(a=pandas.Timestamp("2020-01-01"))
-    twice = pandas.concat([frame, frame[["a"]]], axis=1)
-    for table, settings, message in [
-        (missing, {}, "missing in 1 of 3 rows"),
-        (dated, {}, "'a' does not hold numbers only"),
-        (twice, {}, "2 columns 'a'"),
-        (frame, {"features": "a"}, "must be a list of columns"),
-        (frame, {"domain": "y"}, "cannot be the same column"),
+    twice = pandas.concat([frame[["a"]], frame[["a"]]], axis=1)
+    for table, domains, message in [
+        (frame[["a"]], missing, "missing in 1 of 3 rows"),
+        (dated[["a"]], frame.d, "'a' does not hold numbers only"),
+        (twice, frame.d, "2 columns 'a'"),
     ]:
         with pytest.raises(DomainDataError, match=message):
-            DomainMoments.from_table(table, **{"target": "y", "domain": "d", **settings})
-    moments = DomainMoments.from_table(frame, target="y", domain="d")
+            DomainMoments.from_arrays(table, frame.y, domains)
+    moments = DomainMoments.from_arrays(frame[["a"]], frame.y, frame.d)
     for mistake, message in [
         (lambda: moments.merge(3), "Only DomainMoments can be merged"),
         (lambda: moments.subset("uv"), "takes a list of domains"),

@@ -155,16 +155,14 @@ NAMES = [("x", "y", "z"), ("x1", "x2", "x3")]
 def test_the_columns_of_a_frame_are_those_fitted_to_or_refused(
     names: tuple[str, ...], kind: str
 ) -> None:
-    """On version 0.1.0, predict took the reordered columns of a polars frame as they were."""
+    """Once, predict took the reordered columns of a polars frame as they were."""
     X, y = table()
     columns = dict(zip(names, X.T, strict=True))
     frame = frames(columns)[kind]
     expected = LinearQRM(starts=1).fit(X, y, GROUPS).predict(X)
     reordered = frames({name: columns[name] for name in names[::-1]})[kind]
     renamed = frames({f"{name}_": column for name, column in columns.items()})[kind]
-    moments = DomainMoments.from_table(
-        frames({**columns, "out": y, "site": GROUPS})[kind], target="out", domain="site"
-    )
+    moments = DomainMoments.from_arrays(frame, y, GROUPS)
     assert moments.features == names
     for model in (LinearQRM(starts=1).fit(frame, y, GROUPS), LinearQRM(starts=1).fit(moments)):
         assert model.moments_.features == names

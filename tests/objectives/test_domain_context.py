@@ -148,8 +148,6 @@ def test_mtl_feeds_the_running_embedding_to_the_head() -> None:
     means = torch.stack([x[:2].mean(dim=0), x[2:].mean(dim=0)])
     running = (0.25 * means + 0.75 * stored[:2])[domains]
     assert torch.allclose(outputs, predictor.head(torch.cat([x, running], dim=1)), atol=1e-6)
-    known = predictor.of_known_domains(x, domains)
-    assert torch.allclose(known, outputs, atol=1e-6)
 
 
 def test_mtl_embeds_an_unseen_domain_by_the_batch_and_stores_nothing() -> None:

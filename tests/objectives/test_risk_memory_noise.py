@@ -142,16 +142,6 @@ class TestNoise:
         assert slope.tolist() == pytest.approx([1 / 6] * 6)
         assert memory.unit_variances[0] < 0.7 * memory.unit_variances[5]
 
-    def test_a_memory_of_version_0_1_0_is_read_as_of_domains_of_one_size(self) -> None:
-        memory, fresh = (RiskMemory(50, averaging=0.3, denoise=True) for _ in range(2))
-        losses, ids = visits(50, 4, None, number=1)[0]
-        losses = losses + ids / 25.0
-        EQRM(0.9, memory=memory)(losses, ids)
-        state = memory.state_dict()
-        del state["unit_variances"]
-        fresh.load_state_dict(state)
-        assert fresh.reliability() == pytest.approx(memory.reliability(), rel=1e-9)
-
     def test_without_noise_nothing_changes(self) -> None:
         risks = torch.rand(50, dtype=torch.float64)
         weights = torch.full((50,), 0.02, dtype=torch.float64)

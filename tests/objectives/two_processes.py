@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from eqrm.errors import DomainDataError
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
-from processes import run_in_processes
+from processes import end_together, run_in_processes
 
 NUM_DOMAINS, STEPS = 6, 20
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -180,7 +180,7 @@ def run_everything(rank: int, folder: str, full: bool) -> None:
         found[case.__name__] = case(data)
     found["errors"] = errors(data[0], rank)
     torch.save(found, Path(folder) / f"rank-{rank}.pt")
-    dist.destroy_process_group()
+    end_together()
 
 
 def accumulated(data: list[Batch]) -> dict[str, Any]:

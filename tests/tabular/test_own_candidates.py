@@ -12,9 +12,10 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -22,8 +23,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import eqrm
 from cli.commands import hospitals
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators import DomainTimeSplit
+from eqrm.tabular.choosing.foreign import ForeignModel
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 FOREST = RandomForestClassifier(20, max_depth=4, random_state=0, n_jobs=1)
@@ -138,6 +140,10 @@ def test_numbers_are_predicted_by_own_estimators_too() -> None:
         ({"a\nb": LogisticRegression()}, r"A candidate cannot be called 'a\\nb': choose a text"),
         ([LogisticRegression()], r"candidates must be a mapping of names to estimators"),
         ({"ridge": Ridge()}, r"'ridge', Ridge, has no predict_proba"),
+        (
+            {"frozen": FrozenEstimator(LogisticRegression().fit([[0], [1]], [0, 1]))},
+            r"'frozen', FrozenEstimator, stays fitted when it is cloned",
+        ),
     ],
 )
 def test_candidates_that_cannot_compete_are_refused(given: Any, words: str) -> None:
@@ -256,6 +262,20 @@ def test_what_cannot_be_cross_fitted_is_refused_in_words() -> None:
 
     with pytest.raises(SettingError, match="A Constant has no fit: leave out cv"):
         eqrm.evaluate_model(Constant(), X, X[:, 0], day, cv=5)
+    frozen = FrozenEstimator(LogisticRegression().fit(X, y))
+    with pytest.raises(SettingError, match="A FrozenEstimator stays fitted when it is cloned"):
+        eqrm.evaluate_model(frozen, X, y, day, cv=5)
+
+
+def test_weights_reach_the_last_step_of_a_pipeline_or_are_missed_with_a_warning() -> None:
+    X, y, _ = rows()
+    weights = np.where(X[:, 1] > 0, 1.0, 0.0)
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    weighted = ForeignModel(pipeline, True).fit_levels([None], X, y, None, weights)[0]
+    kept = LogisticRegression().fit(StandardScaler().fit(X).transform(X), y, sample_weight=weights)
+    np.testing.assert_allclose(weighted.estimator_[-1].coef_, kept.coef_, rtol=1e-6)
+    with pytest.warns(EqrmWarning, match="KNeighborsClassifier takes no weights"):
+        ForeignModel(KNeighborsClassifier(), True).fit_levels([None], X, y, None, weights)
 
 
 def test_a_table_with_text_and_gaps_is_encoded_for_own_estimators() -> None:

@@ -122,7 +122,7 @@ def test_somebody_elses_safetensors_are_refused_by_name(tmp_path: Path) -> None:
 def test_a_description_changed_by_hand_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     described, tensors = flatten({"step": 3})
-    content = {"format": FORMAT, "state": json.dumps(described), "sha256": "0" * 64}
+    content = {"format": FORMAT, "content": json.dumps(described), "sha256": "0" * 64}
     save_file(tensors, path, metadata=content)
     with pytest.raises(CheckpointError, match="checksum"):
         read_checkpoint(path)

@@ -161,6 +161,9 @@ def test_what_is_no_finished_run_is_refused_in_words() -> None:
     (folder / "predictor.json").write_text("{}")
     with pytest.raises(DataFileError, match=r"predictor\.json is damaged"):
         eqrm.training.load_predictor(folder)
+    (folder / "predictor.json").unlink()
+    with pytest.raises(DataFileError, match=r"has no predictor\.json\. Train the network again"):
+        eqrm.training.load_predictor(folder)
     (folder / "DONE").unlink()
     with pytest.raises(DataFileError, match="does not hold a finished run"):
         eqrm.training.load_table_network(folder)

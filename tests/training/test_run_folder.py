@@ -27,17 +27,6 @@ def finished(folder: Path, **changes: object) -> RunFolder:
     return RunFolder(folder)
 
 
-def test_without_pyarrow_the_risks_are_the_same_in_csv(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parquet = finished(tmp_path / "parquet").read_risks()
-    for module in ("pyarrow", "pyarrow.parquet"):
-        monkeypatch.setitem(sys.modules, module, None)
-    folder = finished(tmp_path / "csv")
-    assert (folder.path / "risks.csv").is_file()
-    assert folder.read_risks() == parquet
-
-
 def test_risks_of_a_run_that_is_not_finished_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="the run is not finished"):
         RunFolder(tmp_path).read_risks()

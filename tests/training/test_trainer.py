@@ -196,7 +196,7 @@ def test_risks_at_the_end_are_the_risks_of_the_predictor(tmp_path: Path) -> None
     assert [row["examples"] for row in rows] == [12, 12]
     np.testing.assert_allclose([row["risk"] for row in rows], expected.values, rtol=1e-6)
     np.testing.assert_allclose(
-        [row["standard_error"] for row in rows], expected.standard_errors, rtol=1e-6
+        [row["standard_error"] for row in rows], expected.sampling_variances.sqrt(), rtol=1e-6
     )
     table = trained.risks["test"].evaluation("EQRM").risk_table()
     assert "EQRM" in table.to_text()

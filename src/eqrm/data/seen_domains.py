@@ -69,7 +69,14 @@ class SeenDomains:
         return cls(frozenset(content))
 
 
+_WHOLE = re.compile(r"(-?\d+)\.0+|(\d{4}-\d\d-\d\d)[ T]00:00(?::00(?:\.0+)?)?")
+"""Integers and days as other programs write them: pandas writes 7.0 where a number is missing."""
+
+
 def _digest(name: Name) -> str:
+    bare = str(name).strip()
+    other = _WHOLE.fullmatch(bare)
+    bare = (other[1] or other[2]) if other else bare
     # A lone surrogate, which a file name may hold, has no UTF-8.
-    text = str(name).encode("utf-8", "surrogatepass")
+    text = bare.encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:DIGITS]

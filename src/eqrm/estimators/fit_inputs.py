@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing, column_or_1d, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from eqrm.checks import is_missing
 from eqrm.errors import DomainDataError
@@ -48,6 +49,20 @@ class TrainingRows:
         return TrainingRows(
             _safe_indexing(self.X, kept), self.y[kept], self.groups.only(kept), weights
         )
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator has learned something; those that learn nothing have not.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> is_fitted(LogisticRegression()), is_fitted(LogisticRegression().fit([[0], [1]], [0, 1]))
+    (False, True)
+    """
+    try:
+        check_is_fitted(estimator)
+    except (NotFittedError, TypeError):
+        return False
+    return bool(get_tags(estimator).requires_fit)
 
 
 def training_rows(

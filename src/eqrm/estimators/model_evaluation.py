@@ -23,7 +23,7 @@ from eqrm.checks import integer, is_integer
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.fit_inputs import target_values
+from eqrm.estimators.fit_inputs import is_fitted, target_values
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.selection.risks_by_level import WHOLE
 from eqrm.estimators.selection.splitters import (
@@ -194,6 +194,11 @@ def _folds(
 
 def _fitted_clone(model: Any, X: Any, y: NDArray[Any], groups: NDArray[np.int64]) -> Any:
     """Fitted to rows, with their domains where it takes them or, in a pipeline, requests them."""
+    if is_fitted(clone(model)):
+        raise SettingError(
+            f"A {type(model).__name__} stays fitted when it is cloned, so that no domain would be "
+            "new to it. Pass the estimator inside, or evaluate it without cv on other domains."
+        )
     takes = has_fit_parameter(model, "groups")
     if get_config()["enable_metadata_routing"]:
         takes = bool(get_routing_for_object(model).consumes("fit", ["groups"]))

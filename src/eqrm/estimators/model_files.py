@@ -41,9 +41,6 @@ ESTIMATORS = Registry[Any](
 """The classes that a file can hold; they have ``_own_state`` and ``_restore_own``."""
 
 FORMAT = "eqrm model 2"
-READABLE = (FORMAT, "eqrm model 1")
-RENAMED = {"rows_per_domain": "examples_per_domain"}
-"""Parameters that version 0.1 had under another name."""
 NUMBERS = ("n_features_in_", "quantile_risk_", "converged_", "n_iter_")
 ARRAYS = ("domain_risks_", "domain_counts_")
 LABELS = ("classes_", "feature_names_in_")
@@ -137,7 +134,7 @@ def load_model(path: str | Path, estimator: Any = None) -> Any:
 
 def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
     """The estimator, and what was attached to it."""
-    archive = read_archive(Path(path), READABLE, "a model file", remedy=WRITERS)
+    archive = read_archive(Path(path), FORMAT, "a model file", remedy=WRITERS)
     content = archive.content
     try:
         name, own, attached = content["class"], content["own"], content["attached"]
@@ -171,7 +168,7 @@ def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
 
 def restored(content: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     """The reverse of :func:`state_of`."""
-    given = {RENAMED.get(key, key): from_plain(v) for key, v in content["params"].items()}
+    given = {key: from_plain(v) for key, v in content["params"].items()}
     estimator: Any = ESTIMATORS.load(content["class"])(**given)
     for attribute, value in content["common"].items():
         if attribute not in NUMBERS:

@@ -238,7 +238,7 @@ class QRMEstimator(DomainEstimator):
                 self.intercept_ = self.intercept_.item()
             return
         weights, biases = ([arrays[f"{kind}{i}"] for i in layers] for kind in ("weight", "bias"))
-        target = map(float, content.get("target", (0.0, 1.0)))  # version 0.1: only of regressions
+        target = map(float, content["target"])
         self._network = Network(
             tuple(weights), tuple(biases), arrays["centre"], arrays["spread"], *target
         )

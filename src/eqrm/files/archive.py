@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def write_archive(
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "kept.safetensors"
     >>> write_archive(path, "numbers 1", {"step": 3}, {"weight": torch.ones(2)})
-    >>> read_archive(path, {"numbers 1"}, "a file of numbers").content
+    >>> read_archive(path, "numbers 1", "a file of numbers").content
     {'step': 3}
     """
     text = json.dumps(content, ensure_ascii=False)
@@ -80,13 +80,13 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: Mapping[str, 
 
 def read_archive(
     path: Path,
-    formats: Collection[str],
+    format: str,
     what: str,
     *,
     remedy: str = "",
     error: Callable[[str], Exception] = DataFileError,
 ) -> Archive:
-    """What :func:`write_archive` wrote in one of these formats.
+    """What :func:`write_archive` wrote in this format.
 
     ``what`` names the kind of file in errors, and ``remedy`` says what to do about one that is
     damaged or foreign. ``error`` is the class of the errors.
@@ -103,10 +103,10 @@ def read_archive(
         # What safetensors says is about the bytes of a header, and helps nobody here.
         raise error(f"{path} is not {what}, or it is damaged. {remedy}".strip()) from None
     found = header.get("format", "")
-    if found not in formats:
-        raise error(f"{_about_format(path, found, formats, what)} {remedy}".strip())
-    text, matches = _content(header, tensors)
-    if not matches:
+    if found != format:
+        raise error(f"{_about_format(path, found, format, what)} {remedy}".strip())
+    text = header.get("content", "")
+    if header.get("sha256") != content_digest(text, tensors):
         raise error(f"{path} is damaged: its content does not match its checksum. {remedy}".strip())
     try:
         return Archive(found, json.loads(text), tensors)
@@ -114,8 +114,7 @@ def read_archive(
         raise error(f"{path} is damaged: its description is not JSON. {remedy}".strip()) from None
 
 
-def _about_format(path: Path, found: str, formats: Collection[str], what: str) -> str:
-    known = sorted(formats)[-1]
+def _about_format(path: Path, found: str, known: str, what: str) -> str:
     if found.rpartition(" ")[0] == known.rpartition(" ")[0]:
         return (
             f"{path} has the format {found!r}, written by another version of eqrm; this version "
@@ -137,32 +136,5 @@ def content_digest(text: str, tensors: Tensors) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(_bytes(tensor))
-    return digest.hexdigest()
-
-
-def _bytes(tensor: Tensor) -> memoryview:
-    return tensor.reshape(-1).view(torch.uint8).numpy().data
-
-
-def _content(header: Mapping[str, str], tensors: Tensors) -> tuple[str, bool]:
-    """The text in a header, and whether it and the tensors are what was written.
-
-    Version 0.1 had a name of its own for the text of each kind of file, and another digest for
-    models; its moments have none.
-    """
-    if "model" in header:
-        return header["model"], header.get("digest") == _digest_of_models_0_1(header, tensors)
-    if "moments" in header:
-        return header["moments"], True
-    text = header.get("content", header.get("state", ""))
-    return text, header.get("sha256") == content_digest(text, tensors)
-
-
-def _digest_of_models_0_1(header: Mapping[str, str], tensors: Tensors) -> str:
-    digest = hashlib.sha256(header["model"].encode())
-    for name in sorted(tensors):
-        array = tensors[name].numpy()
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(_bytes(tensors[name]))
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

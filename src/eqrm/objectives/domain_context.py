@@ -140,7 +140,6 @@ class MarginalTransferPredictor(Predictor):
 
     ``embeddings`` (num_domains, d) holds a running mean for the training domains.
     :meth:`forward` does not look at it: it embeds each domain from the batch, known or not.
-    :meth:`of_known_domains` uses it.
     """
 
     embeddings: Tensor
@@ -162,10 +161,6 @@ class MarginalTransferPredictor(Predictor):
         features = self.features(x)
         means, of_example = domain_means(features, domains)
         return self._outputs(features, means[of_example])
-
-    def of_known_domains(self, x: Any, domains: Tensor) -> Tensor:
-        """Outputs for training domains, embedded by what was stored while training."""
-        return self._outputs(self.features(x), self.embeddings[domains])
 
     def while_training(self, x: Any, domains: Tensor, update_rate: float) -> Tensor:
         """Outputs with running embeddings, which this call moves towards the batch's means."""

@@ -316,13 +316,6 @@ class RiskMemory(nn.Module):
         variances = with_common_losses(self.variances, self.unit_variances, weights)
         return float(reliability(self.risks, variances, weights))
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Read what version 0.1.0 wrote too: without unit variances, as for domains of one size."""
-        if prefix + "risks" in state_dict:
-            same = torch.full_like(state_dict[prefix + "risks"], 0.5)
-            state_dict.setdefault(prefix + "unit_variances", same)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-
 
 class _Visited:
     """The domains of a batch: by their places where a look costs nothing, which is cheaper."""

@@ -114,4 +114,5 @@ def _guessing(training: TableTraining, decision: Decision) -> list[Warned]:
     worse = judged[decision.chosen].risks - judged[best].risks
     order = np.argsort(-worse, kind="stable")
     names = [str(judged.domains[i]) for i in order.tolist() if worse[i] > 0.0]
-    return [Warned("guessing", float((worse > 0.0).mean()), tuple(names), best)]
+    kind = "guessing" if worse.mean() <= 0.0 else "guessing on average"
+    return [Warned(kind, float((worse > 0.0).mean()), tuple(names), best)]

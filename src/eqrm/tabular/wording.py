@@ -52,9 +52,12 @@ def opening(training: TableTraining, source: str = "") -> str:
     one, several = plural(domain_column(training))
     loss = loss_in_words(training.evaluation.loss)
     start = f"{source}: " if source else ""
+    rows = f"{training.rows:,} rows"
+    if training.chosen_on is not None:
+        rows += f" (models compared by fits to {training.chosen_on:,})"
     return (
-        f"{start}{training.domains:,} {several}, {training.rows:,} rows; risk = mean {loss} of a "
-        f"{one} (lower is better)"
+        f"{start}{training.domains:,} {several}, {rows}; risk = mean {loss} of a {one} (lower is "
+        "better)"
     )
 
 
@@ -159,11 +162,12 @@ def in_words(training: TableTraining, warned: Warned) -> str:
         )
     if warned.kind == "trend":
         return f"the risk changes over time: new {several} may be unlike these"
-    if warned.kind == "guessing":
+    if warned.kind in ("guessing", "guessing on average"):
+        average = f" and on the average {one}" if warned.kind != "guessing" else ""
         names = ", ".join(one_line(name) for name in warned.names[:MOST_LISTED])
         return (
-            f"in {_in_ten(warned.share)} of 10 {several} it is worse than the {warned.text}: "
-            f"{names}{' …' if len(warned.names) > MOST_LISTED else ''}"
+            f"in {_in_ten(warned.share)} of 10 {several} it is worse than the {warned.text}"
+            f"{average}: {names}{' …' if len(warned.names) > MOST_LISTED else ''}"
         )
     if warned.kind == "noise":
         return (

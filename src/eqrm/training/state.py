@@ -121,7 +121,7 @@ class TrainingState:
                 raise CheckpointError(
                     f"It was written at step {self.step}, but this run has {self.phases.steps}."
                 )
-            norm = state.get("erm_norm")  # version 0.1 did not measure it
+            norm = state["erm_norm"]
             self.erm_norm = None if norm is None else float(norm)
             _set_own_random_states(state["random"], self.settings.seed, self.step)
         except EqrmError:

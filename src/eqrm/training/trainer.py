@@ -251,12 +251,6 @@ class Trainer:
         measured = any(each.loss_scaling == GRADIENT_RATIO for each in self.phases.phases)
         if measured and state.step == 0:
             state.erm_norm = erm_gradient_norm(batch, state.predictor)
-        if phase.loss_scaling == GRADIENT_RATIO and state.erm_norm is None:
-            raise CheckpointError(
-                "This run was begun with version 0.1, which did not measure the gradient that "
-                f"the loss scaling {GRADIENT_RATIO!r} divides by. Start it again "
-                "(resume=False, --no-resume)."
-            )
         scaling = LossScaling(phase.loss_scaling)
         return scaling.divisor(state.objective, batch, state.predictor, state.erm_norm)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import eqrm
 from eqrm import Evaluation
@@ -74,3 +77,12 @@ def sentence_of(evaluation: Evaluation, predictor: str, alpha: float) -> str:
     """What the certificate says, up to its assumption, which the page states once."""
     certificate = eqrm.evaluation.quantile_bound(evaluation[predictor].risks, alpha)
     return certificate.sentence.partition(", provided")[0] + "."
+
+
+def unpacked(column: dict[str, Any]) -> NDArray[np.float64]:
+    """The numbers of a packed column, as the page's script reads them."""
+    kept = np.frombuffer(base64.b64decode(column["text"]), np.uint8).reshape(-1, column["bytes"])
+    whole = np.zeros((len(kept), 4), np.uint8)
+    whole[:, : column["bytes"]] = kept
+    shares = whole.view(">f4")[:, 0].astype(np.float64)
+    return np.asarray(column["offset"] + column["unit"] * shares)

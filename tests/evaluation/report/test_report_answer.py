@@ -13,12 +13,12 @@ from eqrm import Evaluation, Level
 from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_models
 from eqrm.evaluation.presenting.report.doubts import doubts_of, doubts_part
-from eqrm.evaluation.presenting.report.packing import packed, unpacked
+from eqrm.evaluation.presenting.report.packing import packed
 from eqrm.evaluation.presenting.report.picture import ticks
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.markup import element, label
 from eqrm.risks import MeasuredRisks
-from evaluation.report.report_worlds import TWELVE, measured, with_references
+from evaluation.report.report_worlds import TWELVE, measured, unpacked, with_references
 
 
 def risks_of(**models: np.ndarray) -> Evaluation:

@@ -18,10 +18,17 @@ from eqrm import Evaluation
 from eqrm.errors import SettingError
 from eqrm.evaluation.presenting.report import content, report_html, write_report
 from eqrm.evaluation.presenting.report.answer import answer_of, shown_models
-from eqrm.evaluation.presenting.report.packing import listed_domains, unpacked
+from eqrm.evaluation.presenting.report.packing import listed_domains
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.risks import MeasuredRisks
-from evaluation.report.report_worlds import HOSTILE, TWELVE, measured, sentence_of, with_references
+from evaluation.report.report_worlds import (
+    HOSTILE,
+    TWELVE,
+    measured,
+    sentence_of,
+    unpacked,
+    with_references,
+)
 from evaluation.routes import world
 
 MEGABYTE = 1_000_000

@@ -65,7 +65,7 @@ def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
     path = cache_folder() / f"{name}-{key}.safetensors"
     if path.is_file():
         try:
-            found = read_archive(path, {FORMAT}, "a cached dataset")
+            found = read_archive(path, FORMAT, "a cached dataset")
             return Stored(found.tensors, found.content)
         except DataFileError:
             warnings.warn(

@@ -265,21 +265,17 @@ def kind_of(part: Encoded) -> str:
 
 
 def part_to_dict(part: Encoded) -> dict[str, Any]:
-    """Plain types; those of numbers and categories are what earlier versions wrote, and read."""
+    """Plain types, ready for JSON."""
     content = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(part).items()}
-    if not content.get("native", True):
-        del content["native"]
-    if not content.get("form", True):
-        del content["form"]
     return {"kind": kind_of(part), **content}
 
 
 def part_from_dict(content: Mapping[str, Any]) -> Encoded:
     """The reverse of :func:`part_to_dict`."""
-    name, native = str(content["name"]), bool(content.get("native", False))
-    if content["kind"] == "number":
-        mean, scale = float(content["mean"]), float(content["scale"])
-        return NumberColumn(name, mean, scale, bool(content["may_be_missing"]), native)
+    name = str(content["name"])
+    if content["kind"] == "category":
+        return CategoryColumn(name, tuple(str(c) for c in content["categories"]))
+    missing, native = bool(content["may_be_missing"]), bool(content["native"])
     if content["kind"] == "date":
         (year, years), (days, spread) = content["year"], content["days"]
         return DateColumn(
@@ -289,11 +285,11 @@ def part_from_dict(content: Mapping[str, Any]) -> Encoded:
             (float(days), float(spread)),
             tuple(int(month) for month in content["months"]),
             tuple(range(7)[int(day)] for day in content["weekdays"]),
-            bool(content["may_be_missing"]),
+            missing,
             native,
-            one_of(content.get("form", ""), ("", *FORMS), "form of dates"),
+            one_of(content["form"], ("", *FORMS), "form of dates"),
         )
-    return CategoryColumn(name, tuple(str(c) for c in content["categories"]))
+    return NumberColumn(name, float(content["mean"]), float(content["scale"]), missing, native)
 
 
 def _refuse_infinite(name: str, column: Column) -> None:

@@ -33,8 +33,7 @@ from eqrm.data.tables.table import NO_ROWS
 from eqrm.errors import DomainDataError
 from eqrm.text import typed
 
-FORMATS = ("eqrm table encoder 1", "eqrm table encoder 2")
-"""The second where something is used that version 0.1.0 does not know."""
+FORMAT = "eqrm table encoder 2"
 LARGEST_MISSING_SHARE = 0.1
 MANY_CATEGORIES = 20
 """Above this many categories, a column whose values rarely repeat is probably an identifier."""
@@ -167,10 +166,12 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; :meth:`from_dict` reads it back."""
-        parts = [part_to_dict(part) for part in self.columns]
-        newer = self.missing_values or any(p["kind"] == "date" or "native" in p for p in parts)
-        found = {"format": FORMATS[bool(newer)], "columns": parts, "notes": list(self.notes)}
-        return found | ({"missing": list(self.missing_values)} if newer else {})
+        return {
+            "format": FORMAT,
+            "columns": [part_to_dict(part) for part in self.columns],
+            "notes": list(self.notes),
+            "missing": list(self.missing_values),
+        }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
@@ -180,13 +181,11 @@ class TableEncoder:
         >>> TableEncoder.from_dict(encoder.to_dict()) == encoder
         True
         """
-        if not isinstance(content, Mapping) or content.get("format") not in FORMATS:
-            raise DomainDataError(
-                f"This is not a table encoder: its format should be {FORMATS[1]!r}."
-            )
+        if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+            raise DomainDataError(f"This is not a table encoder: its format should be {FORMAT!r}.")
         try:
             parts = tuple(part_from_dict(part) for part in content["columns"])
-            texts = (map(str, content.get(name, ())) for name in ("notes", "missing"))
+            texts = (map(str, content[name]) for name in ("notes", "missing"))
             return cls(parts, *map(tuple, texts))
         except (KeyError, TypeError, ValueError) as error:
             raise DomainDataError(f"This table encoder is damaged: {error!r}.") from None

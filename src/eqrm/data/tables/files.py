@@ -252,7 +252,8 @@ def opened(
     else:
         THREADS.check(threads, "threads")
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
-        settings = {"temp_directory": folder, "memory_limit": memory, "threads": str(threads)}
+        settings: dict[str, Any] = {"temp_directory": folder, "memory_limit": memory}
+        settings["threads"] = str(threads)
         settings = {key: value for key, value in settings.items() if value not in ("", "0")}
         try:
             connection = duckdb.connect(":memory:", config=settings)

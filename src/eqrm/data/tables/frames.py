@@ -6,7 +6,7 @@ No package is imported to read them; frames are recognised by their methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +18,6 @@ from eqrm.text import did_you_mean, listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-ROWS_AT_ONCE = 1 << 18
 
 
 def in_memory(values: Any) -> NDArray[Any]:
@@ -145,53 +143,6 @@ def _numbers(frame: Any, name: Any) -> NDArray[np.float64]:
             f"Column {name!r} does not hold numbers only. Convert it to numbers, or leave it "
             "out of the features."
         ) from None
-
-
-def frame_parts(table: Any) -> Iterator[Any]:
-    """Frames of a limited number of rows, in order, from a frame, a reader or an iterable."""
-    if isinstance(table, Mapping):
-        yield table
-    elif hasattr(table, "iloc"):
-        for start in range(0, len(table), ROWS_AT_ONCE):
-            yield table.iloc[start : start + ROWS_AT_ONCE]
-    elif hasattr(table, "iter_slices"):  # polars
-        yield from table.iter_slices(ROWS_AT_ONCE)
-    elif hasattr(table, "to_batches"):  # an Arrow table
-        yield from table.to_batches(max_chunksize=ROWS_AT_ONCE)
-    elif _is_arrow(table) and hasattr(table, "num_rows"):  # an Arrow record batch
-        yield table
-    elif isinstance(table, Iterable) and not isinstance(table, (str, bytes)):
-        for part in table:
-            yield from frame_parts(part)
-    else:
-        raise DomainDataError(
-            "A table must be a frame of pandas, polars or Arrow, a mapping of columns, or an "
-            f"iterable of these, got {type(table).__name__}."
-        )
-
-
-def choose_features(
-    frame: Any, target: str, domain: str, features: Sequence[str] | None
-) -> tuple[str, ...]:
-    """The feature columns: those asked for, or all but target and domain."""
-    columns = frame_columns(frame)
-    if isinstance(features, str):
-        raise DomainDataError(f"features must be a list of columns, got the string {features!r}.")
-    if target == domain:
-        raise DomainDataError(f"Target and domain cannot be the same column, {target!r}.")
-    chosen = [n for n in columns if n not in (target, domain)] if features is None else features
-    refuse_absent([target, domain, *chosen], columns)
-    if not chosen:
-        raise DomainDataError("The table has no feature columns besides target and domain.")
-    return tuple(chosen)
-
-
-def batch_of(
-    part: Any, features: Sequence[str], target: str, domain: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64], Any]:
-    """X, y and domains of a part of a table."""
-    values = number_matrix(part, [*features, target])
-    return values[:, :-1], values[:, -1], column(part, domain)
 
 
 def data_frame(columns: Mapping[str, Any], like: Any = None) -> DataFrame:

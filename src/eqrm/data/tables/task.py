@@ -141,7 +141,7 @@ class Task:
     def from_dict(cls, content: Mapping[str, Any]) -> Task:
         """The task that :meth:`to_dict` described."""
         names = tuple(str(name) for name in content["classes"])
-        return cls(names, bool(content.get("numbers", False)))
+        return cls(names, bool(content["numbers"]))
 
 
 def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:

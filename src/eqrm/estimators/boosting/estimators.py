@@ -332,14 +332,11 @@ class BoostedQRM(DomainEstimator):
     def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._restore_choice(content, arrays)
         self.n_estimators_ = int(content["rounds"])
-        if "erm_rounds" not in content:  # a version that boosted for a level from nothing
-            self.erm_rounds = 0
-        all_of_erm = self.n_estimators_ if self.level_ is None else 0
-        self.erm_rounds_ = int(content.get("erm_rounds", all_of_erm))
+        self.erm_rounds_ = int(content["erm_rounds"])
         self.validation_curve_ = [float(value) for value in content["validation"]]
         self.validation_domains_ = tuple(content["validation_domains"])
         names = getattr(self, "feature_names_in_", ())
-        self.categories_ = checked_categories(content.get("categories", {}), names)
+        self.categories_ = checked_categories(content["categories"], names)
         self.start_ = arrays["start"]
         outputs = self._num_class or 1
         if self.start_.shape != (outputs,) or not np.isfinite(self.start_).all():

@@ -38,6 +38,7 @@ FEW = 17.0
 """Of few domains, m, intervals are wider by the factor 1 + (17/m)^2.5."""
 CLEAR, LIKELY = 0.975, 0.8
 """The least probabilities of "clear" and of "likely"."""
+LEAST_KNOWN = 0.55
 NESTED_FOLDS, DIVISIONS, MANY = 5, 3, 500
 """Folds by which optimism is removed, and how often domains are divided; with many domains once."""
 Rule = Callable[[Matrix], int]
@@ -69,7 +70,8 @@ class QuantileChange(Finding):
 
     ``change`` is (chosen − reference)/|reference| of Harrell–Davis estimates: negative is better.
     ``low`` and ``high`` hold the true change with the confidence asked for. ``probability`` is that
-    of a lower quantile of the chosen one, by the ``domains`` that both were measured on.
+    of a lower quantile of the chosen one, by the ``domains`` that both were measured on; it is at
+    most the probability 1 − α^m that one of them lies beyond the level at all.
     """
 
     derived = ("sureness",)
@@ -135,15 +137,19 @@ def compare_quantiles(
     both, block = np.stack([one + optimism, two]), blocks or 1
     resamples = max(FEWEST_RESAMPLES, min(RESAMPLES, MOST_DRAWN // one.size))
     estimates, drawn = resampled_smooth_quantiles(both, level, resamples, seed, block=block)
-    near = np.sort(both, axis=1) @ _weights_near(one.size, level, _repeats(both, level, block))
+    repeats = _repeats(both, level, block)
+    near = np.sort(both, axis=1) @ _weights_near(one.size, level, repeats)
     change, changes, others = _as_changes(estimates, drawn.T, near)
     doubt = max(optimism, 0.0) / (abs(float(estimates[1])) or 1.0)
-    spread = _Spread(change, np.sort(changes), others, one.size, doubt)
+    effective = one.size / repeats
+    spread = _Spread(change, np.sort(changes), others, effective, doubt)
+    # Beyond the level there may be no domain at all, and then they do not tell.
+    known = max(LEAST_KNOWN, -math.expm1(effective * math.log(level.alpha))) if level.tail else 1.0
     return QuantileChange(
         change,
         change - float(spread.below(np.array([z]))[0]),
         change + float(spread.above(np.array([z]))[0]),
-        spread.probability(),
+        min(max(spread.probability(), 1.0 - known), known),
         one.size,
     )
 
@@ -158,7 +164,7 @@ class _Spread:
     change: float
     drawn: Vector
     near: Vector
-    domains: int
+    domains: float
     optimism: float = 0.0
 
     def below(self, z: Vector) -> Vector:

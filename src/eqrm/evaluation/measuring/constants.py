@@ -42,7 +42,7 @@ class LabelStatistics:
     """The labels of each domain: ``counts`` (m, K) of classes.
 
     Where labels are numbers, ``counts`` is (m, 1), with ``means`` and ``variances`` (m,), whose
-    divisor is n − 1.
+    divisor is n: the sum of weights.
     """
 
     domains: tuple[Name, ...]
@@ -74,8 +74,7 @@ class LabelStatistics:
         counts = np.bincount(ids, weights, m).astype(np.float64)
         means = np.bincount(ids, share * labels, m) / counts
         squares = np.bincount(ids, share * (labels - means[ids]) ** 2, m)
-        variances = np.where(counts > 1, squares / np.maximum(counts - 1, 1), np.nan)
-        return cls(domains, counts[:, None], means, variances)
+        return cls(domains, counts[:, None], means, squares / counts)
 
     def only(self, domains: Sequence[Name]) -> LabelStatistics:
         """The same of these domains, in this order; they may have become text."""
@@ -149,7 +148,7 @@ def _mean(domains: tuple[Name, ...], n: Array, means: Array, variances: Array) -
     total = n.sum()
     centre = float((n * means).sum() / total)
     own = means - centre  # sums of differences keep their digits
-    inside = np.where(n > 1, variances, 0.0) * (n - 1)
+    inside = n * variances
     constant = -n * own / (total - n)
     risks = inside / n + (own - constant) ** 2
     spread = float((inside + n * own**2).sum())

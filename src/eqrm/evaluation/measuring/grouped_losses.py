@@ -178,7 +178,7 @@ class _LabelSums:
         if self.column.has_classes:
             ones = np.asarray(found[f"ones_{key}"], dtype=np.float64)
             return LabelStatistics(tuple(names), np.column_stack([n - ones, ones]))
-        variances = np.ma.filled(found[f"variance_{key}"], np.nan)
+        variances = np.ma.filled(found[f"variance_{key}"], 0.0) * (n - 1.0) / n
         means = np.asarray(found[f"mean_{key}"], dtype=np.float64)
         return LabelStatistics(tuple(names), n[:, None], means, variances)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from eqrm.data.tables.frames import batch_of, choose_features, frame_parts
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.linear.moments.checks import (
@@ -25,7 +23,6 @@ from eqrm.linear.moments.running import MomentAccumulator, RunningMoments, defau
 from eqrm.text import counted, did_you_mean
 
 FORMAT = "eqrm.moments 2"
-FORMATS = (FORMAT, "eqrm.DomainMoments/1")
 TENSORS = ("counts", "mean", "covariance", "remainder")
 
 
@@ -122,32 +119,6 @@ class DomainMoments:
                     "Every batch must be (X, y, domains). For one table, use from_arrays."
                 )
             accumulator.add(*batch)
-        return cls.of_accumulator(accumulator)
-
-    @classmethod
-    def from_table(
-        cls, table: Any, *, target: str, domain: str, features: Sequence[str] | None = None
-    ) -> DomainMoments:
-        """Moments of a frame of pandas, polars or Arrow, or of a mapping of columns, in one pass.
-
-        A reader or an iterable of frames (``pandas.read_csv(..., chunksize=...)``) is read part by
-        part, and columns are found by name in each.
-        ``features`` are all other columns unless named.
-
-        >>> import pandas
-        >>> table = pandas.DataFrame({"dose": [1, 2, 3], "pain": [5, 4, 1], "ward": list("aab")})
-        >>> DomainMoments.from_table(table, target="pain", domain="ward")
-        DomainMoments(2 domains, 1 feature: dose -> pain, 3 rows)
-        """
-        parts = frame_parts(table)
-        first = next(parts, None)
-        if first is None:
-            raise DomainDataError("The table has no rows.")
-        columns = choose_features(first, target, domain, features)
-        accumulator = MomentAccumulator([str(name) for name in columns], str(target))
-        for part in chain([first], parts):
-            choose_features(part, target, domain, columns)
-            accumulator.add(*batch_of(part, columns, target, domain))
         return cls.of_accumulator(accumulator)
 
     @classmethod
@@ -322,7 +293,7 @@ class DomainMoments:
     @classmethod
     def load(cls, path: str | Path) -> DomainMoments:
         """Read what :meth:`save` wrote; a damaged or different file is refused."""
-        archive = read_archive(Path(path), FORMATS, "a file of moments")
+        archive = read_archive(Path(path), FORMAT, "a file of moments")
         try:
             names, features = tuple(archive.content["names"]), tuple(archive.content["features"])
             tensors = {name: value.to(torch.float64) for name, value in archive.tensors.items()}

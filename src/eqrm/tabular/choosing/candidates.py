@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from sklearn.base import clone
+
 from eqrm.data.tables.task import Task
 from eqrm.errors import SettingError
+from eqrm.estimators.fit_inputs import is_fitted
 from eqrm.estimators.selection.surrogates import (
     ERM,
     RECALIBRATED,
@@ -122,6 +125,11 @@ def families(
             raise SettingError(
                 f"The candidate {name!r}, {type(each).__name__}, has no predict_proba, which the "
                 "prediction of classes needs. Use a classifier."
+            )
+        if is_fitted(clone(each)):
+            raise SettingError(
+                f"The candidate {name!r}, {type(each).__name__}, stays fitted when it is cloned, "
+                "so that no domain would be new to it. Pass an estimator that is not fitted."
             )
     return found + [
         Family(name, ForeignModel(each, classes), False) for name, each in (own or {}).items()

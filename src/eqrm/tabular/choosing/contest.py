@@ -107,13 +107,17 @@ class Contest:
         means, plain = found.mean(axis=1), self.plain
         own = means[plain]
         within = means <= own + self.budget * abs(own)
-        varied = self.rankings >= KEPT_SKILL * max(float(self.rankings[plain]), 0.0)
-        varied &= self.spreads >= KEPT_SPREAD * self.spreads[plain]
-        usable = within & varied
+        usable = within & self._ranks & (self.spreads >= KEPT_SPREAD * self.spreads[plain])
         if self.beyond < 1.0:
             usable &= [c.plain or c.way.correction is not None for c in self.candidates]
         usable[plain] = True
         return np.asarray(usable)
+
+    @property
+    def _ranks(self) -> Mask:
+        """Which candidates order rows nearly as well as plain training, where that does so."""
+        own = float(self.rankings[self.plain])
+        return np.asarray((self.rankings >= KEPT_SKILL * own) | (own <= 0.0))
 
     @property
     def beyond(self) -> float:
@@ -140,7 +144,7 @@ class Contest:
             return f"average {(own - plain) / (abs(plain) or 1.0):.0%} higher"
         if self.beyond < 1.0:
             return "too few domains to train for it"
-        return "predictions hardly vary"
+        return "predictions hardly vary" if self._ranks[place] else "orders rows much worse"
 
     def shown(self, chosen: int, *others: int) -> list[int]:
         """Of candidates with the same name one each: the chosen one and others, or the lowest.

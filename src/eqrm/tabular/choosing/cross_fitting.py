@@ -123,7 +123,9 @@ class Comparison:
         if len(ids) <= ROWS_TO_CHOOSE or sizes.max() <= most:
             return None
         mixed = np.random.default_rng(self.plan.seed).permutation(len(ids))
-        order = mixed[np.argsort(ids[mixed], kind="stable")]
+        weights = self.rows.weights
+        last = np.zeros(len(ids)) if weights is None else (weights[mixed] <= 0.0)
+        order = mixed[np.lexsort((last, ids[mixed]))]  # rows without a weight at the end
         place = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         found = np.zeros(len(ids), dtype=bool)
         found[order[place < most]] = True
@@ -208,8 +210,15 @@ class Comparison:
             spreads.append(float(np.std(scores[::step], axis=0).max()))
         matrix = np.stack(risks)
         order = self.order(found.domains)
-        block = None
-        if order is not None:
+        block, table = None, rows.table
+        if table.unit == "group":  # members of a group stand together, and are drawn together
+            place = {str(name): i for i, name in enumerate(table.numbered_domains.names)}
+            group = np.zeros(len(place), dtype=np.int64)
+            group[table.numbered_domains.ids] = table.unit_ids
+            groups = group[[place[str(name)] for name in found.domains]]
+            matrix = matrix[:, np.argsort(groups, kind="stable")]
+            block = max(2, -(-matrix.shape[1] // len(np.unique(groups))))
+        elif order is not None:
             matrix = matrix[:, np.argsort(order.times, kind="stable")]
             block = max(2, round(matrix.shape[1] ** (1.0 / 3.0)))
         given = np.array(rankings), np.array(spreads), self.plan.mean_budget, block

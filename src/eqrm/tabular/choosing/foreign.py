@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from eqrm.errors import EqrmWarning
 from eqrm.estimators.scores import predicted_scores
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
@@ -54,6 +56,16 @@ class ForeignModel(BaseEstimator):  # type: ignore[misc]
             for name, value in given.items()
             if value is not None and has_fit_parameter(self.estimator, name)
         }
+        steps = getattr(self.estimator, "steps", None)
+        if sample_weight is not None and steps and has_fit_parameter(steps[-1][1], "sample_weight"):
+            taken[f"{steps[-1][0]}__sample_weight"] = sample_weight
+        elif sample_weight is not None and "sample_weight" not in taken:
+            warnings.warn(
+                f"{type(self.estimator).__name__} takes no weights: it is fitted to rows that "
+                "count alike, and judged with their weights.",
+                EqrmWarning,
+                stacklevel=2,
+            )
         self.estimator_ = clone(self.estimator).fit(X, y, **taken)
         self.classes_ = np.unique(y) if self.classes else None
         self.n_features_in_ = np.shape(X)[1]

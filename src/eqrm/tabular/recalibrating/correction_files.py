@@ -42,7 +42,7 @@ class SavedCorrection:
     ``prediction`` is the column it was fitted to, or ``p_{class}`` for a column per class;
     ``classes`` are the names of those, and None for one probability, a list, or numbers.
     ``domain_columns`` name a domain; ``seen`` are those that the correction was fitted on, and the
-    predictor before it where that is known. None in a file of an earlier version.
+    predictor before it where that is known.
     """
 
     correction: Correction
@@ -52,8 +52,8 @@ class SavedCorrection:
     classes: list[str] | None
     level: Level
     domains: int
-    domain_columns: tuple[str, ...] = ()
-    seen: SeenDomains | None = None
+    domain_columns: tuple[str, ...]
+    seen: SeenDomains
 
     def __call__(self, predictions: NDArray[np.float64], first_row: int = 1) -> Any:
         """Corrected predictions, of the shape given: probabilities (n,) or (n, K), or numbers."""
@@ -82,7 +82,7 @@ class SavedCorrection:
             "level": str(self.level),
             "fitted_domains": self.domains,
             "domain_columns": list(self.domain_columns),
-            "seen": None if self.seen is None else self.seen.to_list(),
+            "seen": self.seen.to_list(),
             **self.correction.to_dict(),
         }
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -108,8 +108,8 @@ class SavedCorrection:
             content.get("classes"),
             Level.parse(content["level"]),
             int(content["fitted_domains"]),
-            tuple(content.get("domain_columns", ())),
-            SeenDomains.from_list(content.get("seen")),
+            tuple(content["domain_columns"]),
+            SeenDomains(frozenset(content["seen"])),
         )
 
 
@@ -127,7 +127,7 @@ def _problems(content: dict[str, Any]) -> list[str]:
         "classes": classes is None or (named and len(classes) == (len(shift) if several else 2)),  # type: ignore[arg-type]
         "level": isinstance(content.get("level"), str),
         "fitted_domains": is_number(content.get("fitted_domains")),
-        "domain_columns": _is_list_of_text(content.get("domain_columns", [])),
+        "domain_columns": _is_list_of_text(content.get("domain_columns")),
         "seen": _is_seen(content.get("seen")),
     }
     wrong = [name for name, right in good.items() if not right]
@@ -140,10 +140,9 @@ def _is_list_of_text(value: object) -> bool:
 
 def _is_seen(value: object) -> bool:
     try:
-        SeenDomains.from_list(value)
+        return SeenDomains.from_list(value) is not None
     except ValueError:
         return False
-    return True
 
 
 def apply_to_files(
@@ -205,17 +204,16 @@ class _SeenMarks:
             for name in saved.domain_columns
             if name not in table.types and not table.is_filename(name)
         ]
-        if saved.seen is None:
-            why = "the version that saved the correction did not keep their names"
-        elif absent:
-            why = f"the files have no column {listed(absent)}"
-        else:
-            names = enumerate(saved.domain_columns)
-            keys = {f"eqrm_domain_{place}": table.domain(name) for place, name in names}
-            told = f"The column {SEEN!r} marks the domains that it was fitted on."
-            return cls(SEEN in table.types, keys, saved.seen, told)
-        told = f"Which domains the correction was fitted on is not marked: {why}."
-        return cls(SEEN in table.types, {}, None, told)
+        if absent:
+            told = (
+                "Which domains the correction was fitted on is not marked: the files have no "
+                f"column {listed(absent)}."
+            )
+            return cls(SEEN in table.types, {}, None, told)
+        names = enumerate(saved.domain_columns)
+        keys = {f"eqrm_domain_{place}": table.domain(name) for place, name in names}
+        told = f"The column {SEEN!r} marks the domains that it was fitted on."
+        return cls(SEEN in table.types, keys, saved.seen, told)
 
     @property
     def sql(self) -> str:

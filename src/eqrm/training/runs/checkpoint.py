@@ -21,7 +21,7 @@ from eqrm.errors import CheckpointError, EqrmWarning
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.text import shortened
 
-FORMAT, FORMAT_0_1 = "eqrm checkpoint 2", "eqrm checkpoint 1"
+FORMAT = "eqrm checkpoint 2"
 _NAME = re.compile(r"step-(\d{9})\.safetensors")
 _TENSOR, _ARRAY, _TUPLE, _LIST, _PAIRS = "tensor", "array", "tuple", "list", "pairs"
 
@@ -126,7 +126,7 @@ def read_checkpoint(path: Path) -> Any:
     """The state in a checkpoint file; ``CheckpointError`` if it is damaged or not ours."""
     found = read_archive(
         path,
-        {FORMAT, FORMAT_0_1},
+        FORMAT,
         "a checkpoint of eqrm",
         remedy="Remove it to continue from an older one, or start the run again.",
         error=CheckpointError,

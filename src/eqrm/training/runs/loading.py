@@ -19,7 +19,7 @@ from eqrm.predictors.base import Predictor
 from eqrm.training.preflight import as_predictor
 from eqrm.training.random_states import random_states, set_random_states
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.run_data import PredictorSpec, RunData
+from eqrm.training.runs.run_data import PredictorSpec
 from eqrm.training.runs.run_folder import WEIGHTS, RunFolder
 
 EXAMPLES_AT_ONCE = 16_384
@@ -62,11 +62,6 @@ class TableNetwork:
 def load_table_network(folder: str | Path) -> TableNetwork:
     """The network that ``eqrm train-network`` trained on a table, ready to predict for another."""
     files, config, spec = _finished_run(folder)
-    if spec is None:
-        raise DataFileError(
-            f"The run in {files.path} was written by version 0.1, which did not save how the "
-            "columns of a table are encoded. Train it again: eqrm train-network CONFIG --no-resume"
-        )
     if spec.preprocessor is None:
         raise DataFileError(
             f"The run in {files.path} was not trained on a table, but on the dataset "
@@ -76,39 +71,27 @@ def load_table_network(folder: str | Path) -> TableNetwork:
 
 
 def is_table_run(folder: str | Path) -> bool:
-    """Whether a finished run was trained on a table, and its columns are known."""
-    spec = _finished_run(folder)[2]
-    return spec is not None and spec.preprocessor is not None
+    """Whether a finished run was trained on a table."""
+    return _finished_run(folder)[2].preprocessor is not None
 
 
-def load_predictor(folder: str | Path, *, data_root: str | Path | None = None) -> Predictor:
+def load_predictor(folder: str | Path) -> Predictor:
     """The predictor that ``eqrm train-network`` left in a folder, on the CPU, ready to predict.
 
     It is made from ``config.yaml``, ``predictor.json`` and ``weights.safetensors``: reading them
-    runs no code. Runs of version 0.1 have no ``predictor.json``; their data is read again for the
-    shape of its inputs and its classes, so it must be where it was (``data_root`` as for
-    :func:`eqrm.dataset`).
+    runs no code.
 
     >>> load_predictor("no/such/run")
     Traceback (most recent call last):
         ...
     eqrm.errors.DataFileError: no/such/run does not hold a finished run: ...
     """
-    files, config, spec = _finished_run(folder)
-    if spec is None:
-        data = RunData.read_as_version_0_1(config.data, data_root)
-        spec = PredictorSpec.of(config.predictor, data)
-    return _loaded(files, config, spec)
+    return _loaded(*_finished_run(folder))
 
 
-def _finished_run(folder: str | Path) -> tuple[RunFolder, RunConfig, PredictorSpec | None]:
+def _finished_run(folder: str | Path) -> tuple[RunFolder, RunConfig, PredictorSpec]:
     """The files of a run, its configuration, and what its predictor took from the data."""
-    files = RunFolder(Path(folder))
-    if not files.done:
-        raise DataFileError(
-            f"{files.path} does not hold a finished run: the file DONE is missing. Give the folder "
-            "that 'eqrm train-network' printed, or start the run again to finish it."
-        )
+    files = RunFolder.finished(folder)
     config = RunConfig.from_file(files.path / "config.yaml")
     return files, config, PredictorSpec.saved_in(files)
 

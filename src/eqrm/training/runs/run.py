@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from eqrm.data.batches import DomainBatches
-from eqrm.errors import CheckpointError, DataFileError, SettingError
+from eqrm.errors import CheckpointError, SettingError
 from eqrm.files.writing import write_text
 from eqrm.predictors.base import Predictor
 from eqrm.text import counted, listed
@@ -106,15 +106,8 @@ def trainer_on(
 
 def _start_from(network: Predictor, folder: Path, spec: PredictorSpec, data: RunData) -> None:
     """Give a network the weights of a finished run, which has seen no test domain."""
-    files = RunFolder(folder)
-    if not files.done:
-        raise DataFileError(
-            f"start_from: {folder} does not hold a finished run: the file DONE is missing. Give "
-            "the folder of a run of 'eqrm train-network' that has ended."
-        )
-    before = PredictorSpec.saved_in(files)
-    if before is not None:  # version 0.1 saved none
-        _refuse_other_start(before, folder, spec, data)
+    files = RunFolder.finished(folder)
+    _refuse_other_start(PredictorSpec.saved_in(files), folder, spec, data)
     weights = files.read_weights()
     own = {name: tuple(weight.shape) for name, weight in network.state_dict().items()}
     other = {name: tuple(weight.shape) for name, weight in weights.items()}
@@ -153,15 +146,9 @@ def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:
     """Refuse to continue a run on inputs that are encoded differently."""
     if spec.preprocessor is None or not files.checkpoints.paths():
         return
-    before = PredictorSpec.saved_in(files)
-    again = "Start it again (resume=False, --no-resume), or use another folder."
-    if before is None:
-        raise CheckpointError(
-            f"The run in {files.path} was begun with version 0.1, which encoded its table with the "
-            f"test domains included, and cannot be continued. {again}"
-        )
-    if not before.encodes_like(spec):
+    if not PredictorSpec.saved_in(files).encodes_like(spec):
         raise CheckpointError(
             f"The table has changed since the run in {files.path} began: its columns or classes "
-            f"would be encoded differently. Restore the original table. {again}"
+            "would be encoded differently. Restore the original table. Start it again "
+            "(resume=False, --no-resume), or use another folder."
         )

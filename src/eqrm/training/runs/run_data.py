@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.data.datasets.registry import dataset, raw_dataset
+from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor
@@ -58,11 +58,6 @@ class RunData:
             return replace(
                 cls._split(preprocessor.encode(found), config), preprocessor=preprocessor
             )
-
-    @classmethod
-    def read_as_version_0_1(cls, config: DataConfig, root: str | Path | None = None) -> RunData:
-        """As version 0.1 read it: a table was encoded with its test domains included."""
-        return cls._split(dataset(config.dataset, root, **config.settings), config)
 
     def seen(self, watched: str | None = None) -> SeenDomains:
         """The domains to train and validate on, and those of the split that stops training early.
@@ -141,7 +136,7 @@ class PredictorSpec:
         outputs, loss: of the predictor.
         domains: how many there are to train on.
         preprocessor: how a table becomes inputs; None where the data is not a table.
-        seen: the domains that had a part in training; None for a run of an earlier version.
+        seen: the domains that had a part in training, where they are known.
     """
 
     inputs: tuple[int, ...] | None
@@ -175,8 +170,8 @@ class PredictorSpec:
         shape = tuple(example.shape[1:]) if isinstance(example, Tensor) else None
         seen = data.seen(watched)
         if config.start_from is not None:
-            before = cls.saved_in(RunFolder(Path(config.start_from)))
-            if before is not None and before.seen is not None:
+            before = cls.saved_in(RunFolder.finished(config.start_from))
+            if before.seen is not None:
                 seen = SeenDomains(seen.digests | before.seen.digests)
         return cls(shape, outputs, loss, train.num_domains, data.preprocessor, seen)
 
@@ -210,11 +205,13 @@ class PredictorSpec:
         files.write_json(PREDICTOR, self.to_dict())
 
     @classmethod
-    def saved_in(cls, files: RunFolder) -> PredictorSpec | None:
-        """What :meth:`save` wrote; None for a run of version 0.1, which did not."""
+    def saved_in(cls, files: RunFolder) -> PredictorSpec:
+        """What :meth:`save` wrote."""
         content = files.read_json(PREDICTOR)
+        if content is None:
+            raise DataFileError(f"{files.path} has no {PREDICTOR}. Train the network again.")
         try:
-            return None if content is None else cls.from_dict(content)
+            return cls.from_dict(content)
         except (KeyError, TypeError, ValueError) as error:
             raise DataFileError(
                 f"{files.path / PREDICTOR} is damaged ({error}). Train the network again."
@@ -239,7 +236,7 @@ class PredictorSpec:
             str(content["loss"]),
             int(content["domains"]),
             None if table is None else TablePreprocessor.from_dict(table),
-            SeenDomains.from_list(content.get("seen")),
+            SeenDomains.from_list(content["seen"]),
         )
 
 

@@ -6,10 +6,8 @@ written last: a folder without it is a run that is not finished.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +22,7 @@ from eqrm.files.archive import content_digest, save_tensors
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.locks import CAN_LOCK, try_lock
 from eqrm.files.writing import whole_file, write_text
-from eqrm.text import csv_text, printable, shortened
+from eqrm.text import printable, shortened
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
 
@@ -47,6 +45,17 @@ class RunFolder:
     def __init__(self, path: Path, checkpoints_kept: int = 2) -> None:
         self.path = path
         self.checkpoints = Checkpoints(path / "checkpoint", checkpoints_kept)
+
+    @classmethod
+    def finished(cls, path: str | Path) -> RunFolder:
+        """The folder of a run that has ended; any other is refused."""
+        files = cls(Path(path))
+        if not files.done:
+            raise DataFileError(
+                f"{path} does not hold a finished run: the file DONE is missing. Give the folder "
+                "that 'eqrm train-network' printed, or start the run again to finish it."
+            )
+        return files
 
     @property
     def done(self) -> bool:
@@ -84,7 +93,7 @@ class RunFolder:
     def clear(self) -> None:
         """Remove what an earlier run left, to begin again."""
         self.checkpoints.clear()
-        for name in ("DONE", "metrics.jsonl", "risks.parquet", "risks.csv", WEIGHTS):
+        for name in ("DONE", "metrics.jsonl", "risks.parquet", WEIGHTS):
             (self.path / name).unlink(missing_ok=True)
 
     def add_metrics(self, record: Mapping[str, Any]) -> None:
@@ -132,7 +141,7 @@ class RunFolder:
             save_tensors(tensors, draft, {"format": "pt", "sha256": digest})
 
     def read_weights(self) -> dict[str, Tensor]:
-        """What :meth:`write_weights` wrote; earlier versions wrote no digest."""
+        """What :meth:`write_weights` wrote; a changed file is refused."""
         file = self.path / WEIGHTS
         try:
             with safe_open(file, framework="pt") as opened:
@@ -140,7 +149,7 @@ class RunFolder:
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"The weights {file} cannot be read: {error}.") from None
-        if known is not None and known != content_digest(self._described(), tensors):
+        if known != content_digest(self._described(), tensors):
             raise CheckpointError(
                 f"{file} or {PREDICTOR} beside it is damaged: their content does not match the "
                 "checksum. Restore both, or train the network again."
@@ -151,15 +160,12 @@ class RunFolder:
         """``predictor.json``, whatever its layout."""
         return json.dumps(self.read_json(PREDICTOR), sort_keys=True)
 
-    def write_risks(self, risks: Iterable[HeldOutRisks]) -> Path:
-        """A row per held-out domain: Parquet, or CSV where pyarrow is not installed."""
+    def write_risks(self, risks: Iterable[HeldOutRisks]) -> None:
+        """A row per held-out domain."""
+        import pyarrow
+        import pyarrow.parquet as parquet
+
         rows = [row for each in risks for row in _rows(each)]
-        try:
-            import pyarrow
-            import pyarrow.parquet as parquet
-        except ImportError:
-            write_text(self.path / "risks.csv", csv_text([COLUMNS, *rows]))
-            return self.path / "risks.csv"
         columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
         kinds = [pyarrow.string()] * 2 + [pyarrow.int64()] + [pyarrow.float64()] * 4
         table = pyarrow.table(
@@ -170,28 +176,23 @@ class RunFolder:
         )
         with whole_file(self.path / "risks.parquet") as draft:
             parquet.write_table(table, draft)
-        return self.path / "risks.parquet"
 
     def read_risks(self) -> list[dict[str, Any]]:
-        """The rows of ``risks.parquet`` or ``risks.csv``."""
-        if (self.path / "risks.parquet").is_file():
-            import pyarrow
-            import pyarrow.parquet as parquet
+        """The rows of ``risks.parquet``."""
+        import pyarrow
+        import pyarrow.parquet as parquet
 
-            try:
-                table = parquet.read_table(self.path / "risks.parquet")
-            except (pyarrow.ArrowException, OSError) as error:
-                why = shortened(str(error).replace("\n", " "))
-                raise DataFileError(
-                    f"{self.path / 'risks.parquet'} is damaged ({why}). Delete the folder of the "
-                    "run and train it again."
-                ) from None
-            rows: list[dict[str, Any]] = table.to_pylist()
-            return rows
-        if not (self.path / "risks.csv").is_file():
+        path = self.path / "risks.parquet"
+        if not path.is_file():
             raise DataFileError(f"{self.path} holds no risks: the run is not finished.")
-        with (self.path / "risks.csv").open(encoding="utf-8", newline="") as file:
-            return [_typed(row) for row in csv.DictReader(file)]
+        try:
+            rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+        except (pyarrow.ArrowException, OSError) as error:
+            why = shortened(str(error).replace("\n", " "))
+            raise DataFileError(
+                f"{path} is damaged ({why}). Delete the folder of the run and train it again."
+            ) from None
+        return rows
 
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Mark the run as finished, with its results."""
@@ -222,13 +223,3 @@ def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
         [None] * len(risks) if known is None else known.tolist(),
     )
     return list(zip(*columns, strict=True))
-
-
-def _typed(row: Mapping[str, str]) -> dict[str, Any]:
-    numbers = {key: float(row[key]) if row[key] else None for key in COLUMNS[3:]}
-    return {
-        "split": row["split"],
-        "domain": re.sub("^'(?=[=+@-])", "", row["domain"]),  # as csv_text guards it
-        "examples": int(row["examples"]),
-        **numbers,
-    }

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.certificates import quantile_bound
@@ -107,6 +109,8 @@ def nested_findings(
     nested = NestedRisks.of(risks, groups)
     sizes = dict(zip(nested.names, nested.sizes.tolist(), strict=True))
     needed = domains_needed(level, confidence)
+    # The variance of a constant's losses may not be known.
+    counts = measured.counts if np.isfinite(measured.variances).any() else np.ones(len(risks))
     new: dict[str, NestedCertificate | str] = {}
     for sampling in SAMPLINGS:
         try:
@@ -116,7 +120,7 @@ def nested_findings(
         except TooFewDomainsError as refusal:
             new[sampling] = str(refusal)
     return NestedFindings(
-        spread=nested_spread(risks, groups, measured.counts, measured.variances),
+        spread=nested_spread(risks, groups, counts, measured.variances),
         new=new,
         known={
             name: as_nested(

@@ -12,7 +12,6 @@ import re
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqrm.domains import Name
 from eqrm.evaluation.evaluation import Evaluation
@@ -31,8 +30,8 @@ def packed(values: Any, kept: int = 3) -> dict[str, Any]:
     """A column as text; NaN stays NaN.
 
     >>> column = packed([0.5, 0.25, 1.0])
-    >>> column["offset"], column["unit"], unpacked(column).tolist()
-    (0.5, 0.5, [0.5, 0.25, 1.0])
+    >>> column["offset"], column["unit"], column["bytes"]
+    (0.5, 0.5, 3)
     """
     numbers = np.asarray(values, dtype=np.float64)
     finite = numbers[np.isfinite(numbers)]
@@ -45,15 +44,6 @@ def packed(values: Any, kept: int = 3) -> dict[str, Any]:
     cut = rounded.astype(">u4").view(np.uint8).reshape(-1, 4)[:, :kept]
     text = base64.b64encode(cut.tobytes()).decode()
     return {"offset": offset, "unit": unit, "bytes": kept, "text": text}
-
-
-def unpacked(column: dict[str, Any]) -> NDArray[np.float64]:
-    """The numbers of a column, as the page's script reads them."""
-    kept = np.frombuffer(base64.b64decode(column["text"]), np.uint8).reshape(-1, column["bytes"])
-    whole = np.zeros((len(kept), 4), np.uint8)
-    whole[:, : column["bytes"]] = kept
-    shares = whole.view(">f4")[:, 0].astype(np.float64)
-    return np.asarray(column["offset"] + column["unit"] * shares)
 
 
 def listed_domains(

@@ -25,6 +25,7 @@ from eqrm.tabular.choosing.decision import Decision
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import prepare
 from eqrm.tabular.training import train_prepared
+from eqrm.tabular.wording import models_table
 from tabular.shifting_world import plan_of, trained_on
 
 pytestmark = [
@@ -115,6 +116,25 @@ def test_the_output_has_at_most_24_lines_in_a_fixed_order(trained: Trained) -> N
     head = next(line for line in lines if "average" in line and "9 in 10 below" in line)
     assert " ".join(head.split()) == "average 9 in 10 below worst AUC"
     assert lines.index(head) == lines.index(marked[0]) - 1  # the chosen one comes first
+
+
+def test_a_model_with_a_lower_quantile_than_the_chosen_one_says_why_it_was_not_chosen() -> None:
+    training = trained_on(reversed_slopes(60, seed=0), plan_of([0.9], mean_budget=0.0))
+    assert training.decision.is_plain
+    rows = models_table(training).splitlines()
+    lower = next(row for row in rows if row.startswith("  logistic, trained for 9 in 10"))
+    assert re.search(r"average \d+% higher$", lower)
+    assert not rows[1].endswith("higher")
+
+
+def test_a_bound_stands_beside_the_bound_of_a_guess_where_that_is_lower() -> None:
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(60), 20)
+    noise = {"x": rng.normal(size=1200), "y": rng.integers(0, 2, 1200), "site": site}
+    found = eqrm.train(pd.DataFrame(noise), "y", "site", model="linear", surrogate="eqrm")
+    own = found.evaluation.certificate(0.9, predictor=found.decision.chosen).bound
+    assert own > np.log(2.0)
+    assert "above the 0.693 of the 50/50 guess" in found.summary
 
 
 def test_verbose_prints_the_details_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,8 @@ def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
     before = hdquantiles(training.evaluation[decision.plain].risks, [0.9])[0]
     assert decision.change == pytest.approx(decision.quantile / before - 1.0)
     assert decision.quantile >= hdquantiles(risks, [0.9])[0] - 1e-12  # less what choosing gained
-    assert f"below {decision.quantile:.3f} instead of {before:.3f} ({decision.change:+.0%}" in words
+    assert f"below an estimated {decision.quantile:.3f} instead of {before:.3f} (" in words
+    assert f"({decision.change:+.0%}, 95% interval " in words
     own = training.evaluation.certificate(0.9, predictor=decision.chosen)
     assert not own.proven
     assert own.sentence in words

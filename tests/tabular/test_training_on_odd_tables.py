@@ -28,7 +28,7 @@ def test_where_domains_do_not_differ_little_is_gained_and_noise_is_named() -> No
 
 def test_few_domains_get_a_refusal_in_place_of_a_bound() -> None:
     words = told(trained_on(some(world(), 16), plan_of([0.9])))
-    assert "Expect no bound on the risk of new domains: 16 domains are too few" in words
+    assert "Expect no bound on the risk of new domains: it takes at least 29 domains" in words
 
 
 def test_domains_of_one_row_are_named_as_a_probable_mistake() -> None:

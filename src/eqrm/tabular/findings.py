@@ -30,6 +30,8 @@ class Expectation:
     bound: Certificate | None
     refusal: str = ""
     dependent: bool = False
+    needed: float = 0.0
+    """How many domains it takes, where there are too few."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,12 @@ def expectation(
         )["spells"]
         if isinstance(found, Certificate):
             return Expectation(found, dependent=True)
-        return Expectation(None, "they depend on each other in time for too long", dependent=True)
-    except (TooFewDomainsError, LevelError) as refusal:
+        why = "their risks rise and fall in runs that are too long for one"
+        return Expectation(None, why, dependent=True)
+    except TooFewDomainsError as refusal:
+        needed = 0.0 if evaluation.nesting is not None else refusal.needed
+        return Expectation(None, str(refusal), needed=needed)
+    except LevelError as refusal:
         return Expectation(None, str(refusal))
 
 

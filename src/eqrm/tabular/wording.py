@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+
+import numpy as np
 
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.resampling import smooth_quantile
@@ -54,7 +57,7 @@ def opening(training: TableTraining, source: str = "") -> str:
     start = f"{source}: " if source else ""
     rows = f"{training.rows:,} rows"
     if training.chosen_on is not None:
-        rows += f" (models compared by fits to {training.chosen_on:,})"
+        rows += f" ({training.chosen_on:,} to compare models, all for the final fit)"
     return (
         f"{start}{training.domains:,} {several}, {rows}; risk = mean {loss} of a {one} (lower is "
         "better)"
@@ -87,12 +90,30 @@ def models_table(training: TableTraining) -> str:
         numbers = [risks.mean(), *at[name], *(risks.max() for _ in worst)]
         mark = ">" if name in {d.chosen for d in training.decisions} else " "
         skill = f"{training.skills[name].ranking:.2f}"
-        rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill])
+        lower = at[name][place] < at[decision.chosen][place]
+        why = f"  {_why_not(training, name)}" if lower and not decision.asked else ""
+        rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill, why])
+    if any(row[-1] for row in rows[1:]):
+        rows[0].append("")
+    else:
+        rows = [rows[0], *(row[:-1] for row in rows[1:])]
     constants = ", ".join(
         f"{name} {as_risk(smooth_quantile(judged[name].risks, decision.level))}"
         for name in training.constants
     )
-    return f"{aligned(rows)}\n  ({decision.level.quantile_in_words}: {constants})"
+    goal = decision.level.quantile_in_words
+    return f"{aligned(rows)}\n  (without a model, {goal}: {constants})"
+
+
+def _why_not(training: TableTraining, name: str) -> str:
+    """Why a model with a lower quantile than the chosen one was not chosen."""
+    contest = training.contests.get(training.decision.level)
+    mean = training.evaluation[name].risks.mean()
+    for place, candidate in enumerate(contest.candidates if contest else ()):
+        if contest and candidate.name == name and np.isclose(contest.risks[place].mean(), mean):
+            allowed = contest.allowed()[place]
+            return "not clearly lower" if allowed else contest.refusal(place)
+    return ""
 
 
 def expected_lines(training: TableTraining, confidence: float) -> list[str]:
@@ -107,7 +128,7 @@ def expected_lines(training: TableTraining, confidence: float) -> list[str]:
         several = plural(domain_column(training))[1]
         kept = f"{number:,} {several} kept aside"
         if proven.bound is None:
-            lines.append(f"Certify  no certificate from {kept}: {proven.refusal}")
+            lines.append(f"Certify  no certificate from {kept}: {_refused(proven, several)}")
         else:
             of = "the same model fitted without them" if aside.refitted else "this model"
             kind = "approximate bound" if proven.dependent else "certificate"
@@ -122,8 +143,7 @@ def expected_lines(training: TableTraining, confidence: float) -> list[str]:
 def _expected(training: TableTraining, found: Expectation, confidence: float, level: Level) -> str:
     several = plural(domain_column(training))[1]
     if found.bound is None:
-        why = shortened(found.refusal, 160)
-        return f"Expect   no bound on the risk of new {several}: {why}"
+        return f"Expect   no bound on the risk of new {several}: {_refused(found, several)}"
     enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
     certify = "; --certify for a proven one" if enough and training.aside is None else ""
     kind = "cross-fitted"
@@ -132,15 +152,23 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
     if found.dependent:
         kind += f", approximate, for {several} that resemble their neighbours in time"
     bound = as_risk(found.bound.bound, up=True)
-    lowest, guess = min(
-        (smooth_quantile(training.evaluation[name].risks, level), name)
+    guesses = {
+        name: expectation(training.evaluation, name, level, confidence).bound
         for name in training.constants
-    )
+    }
+    known = [(each.bound, name) for name, each in guesses.items() if each is not None]
+    lowest, guess = min(known, default=(math.inf, ""))
     above = f", above the {as_risk(lowest)} of the {guess}" if lowest < found.bound.bound else ""
     return (
         f"Expect   {share_of(level)} similar new {several} at most {bound}{above} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
+
+
+def _refused(found: Expectation, several: str) -> str:
+    if math.isfinite(found.needed) and found.needed > 0:
+        return f"it takes at least {found.needed:,.0f} {several}"
+    return shortened(found.refusal, 160)
 
 
 def minded(training: TableTraining, confidence: float) -> list[str]:

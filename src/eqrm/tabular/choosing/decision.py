@@ -71,9 +71,9 @@ class Decision:
             return "" if self.rival is None else "  (nothing else is likely better)"
         if self.asked:
             return "  (as asked for)"
-        likely = f"{self.probability:.0%}"
+        likely = f"{self.probability:.0%}" if self.probability < 0.995 else "over 99%"
         if self.sureness == Sureness.TOSS_UP:
-            return f"  (a toss-up with {self.plain}: {likely} likely better)"
+            return f"  (a toss-up with {self.plain}: better with a probability of {likely})"
         surely = "clearly" if self.sureness == Sureness.CLEAR else "likely"
         return f"  ({surely} better than {self.plain}: {likely})"
 
@@ -81,13 +81,14 @@ class Decision:
     def evidence(self) -> str:
         """What it gains and costs, in one line."""
         one, several = plural(self.domain)
-        sure = as_percent(self.confidence)
-        interval = f"{self.change:+.0%}, {sure} {self.low:+.0%} to {self.high:+.0%}"
+        digits = ".0%" if abs(self.change) >= 0.02 else ".1%"
+        change, low, high = (f"{each:+{digits}}" for each in (self.change, self.low, self.high))
+        interval = f"{change}, {as_percent(self.confidence)} interval {low} to {high}"
         price = f"{abs(self.price):.0%} {'more' if self.price >= 0.0 else 'less'}"
         price = f"{price} risk on the average {one}"
         if abs(self.price) < 0.005:
             price = f"the same risk on the average {one}"
-        own = f"{share_of(self.level)} new {several} below {as_risk(self.quantile)}"
+        own = f"{share_of(self.level)} new {several} below an estimated {as_risk(self.quantile)}"
         if self.level == Level(1.0):
             own = f"the worst of {self.domains:,} {several} at {as_risk(self.quantile)}"
         if not self.is_plain:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +31,8 @@ COMPARED, LAST_COMPARED = 40, 104
 """Tables of so many domains, up to this one, are also given to the earlier version."""
 FRESH = 2_000
 """Fresh domains that truths are taken from."""
+KEYS = ("kind", "domains", "table", "rows", "fresh")
+"""What a :class:`Case` is read back from."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,6 @@ def played(case: Case, previous: str | None = None) -> dict[str, Any]:
         "seconds": seconds,
         "decision": decision.to_dict(),
         "bound": bound,
-        "risks": {name: found.evaluation[name].risks.tolist() for name in found.models},
         "models": {name: truth(model, fresh) for name, model in found.models.items()},
     }
     if previous is not None and case.domains == COMPARED and case.table <= LAST_COMPARED:
@@ -140,34 +143,55 @@ def play(
     workers: int,
     previous: str | None,
     progress: Progress,
-    stored: bool = False,
-) -> list[dict[str, Any]]:
-    """Every case, several at a time; what is kept in the folder is not computed again.
+    known: Mapping[str, dict[str, Any]],
+    most: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Every case, several at a time; those that are ``known`` or in the folder are not repeated.
 
-    With ``stored`` nothing is computed: those that are there are given back.
+    Of the others ``most`` are played.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    if stored:
-        cases = [case for case in cases if (folder / f"{case.stem}.json").exists()]
-    missing = [case for case in cases if not (folder / f"{case.stem}.json").exists()]
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")}
+    found = {**known, **found}
+    missing = [case for case in cases if case.stem not in found][:most]
+    yield from (found[case.stem] for case in cases if case.stem in found)
     if workers == 1:
         for number, case in enumerate(missing):
             progress(number / len(missing), case.stem)
-            _keep(folder, case, played(case, previous))
-    else:
-        with ProcessPoolExecutor(workers) as pool:
-            jobs = {pool.submit(played, case, previous): case for case in missing}
-            try:
-                for number, job in enumerate(as_completed(jobs)):
-                    _keep(folder, jobs[job], job.result())
-                    progress(number / len(missing), jobs[job].stem)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    return [json.loads((folder / f"{case.stem}.json").read_text("utf-8")) for case in cases]
+            yield _keep(folder, case, played(case, previous))
+        return
+    with ProcessPoolExecutor(workers) as pool:
+        jobs = {pool.submit(played, case, previous): case for case in missing}
+        try:
+            for number, job in enumerate(as_completed(jobs)):
+                yield _keep(folder, jobs[job], job.result())
+                progress(number / len(missing), jobs[job].stem)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _keep(folder: Path, case: Case, record: dict[str, Any]) -> None:
-    draft = folder / f".{case.stem}.json"
+def _keep(folder: Path, case: Case, record: dict[str, Any]) -> dict[str, Any]:
+    draft = folder / f".{case.stem}"
     draft.write_text(json.dumps(record), encoding="utf-8")
     draft.replace(folder / f"{case.stem}.json")
+    return record
+
+
+def read_tables(path: Path) -> dict[str, dict[str, Any]]:
+    """The tables that :func:`write_tables` wrote, by their names; none where there is no file."""
+    text = lzma.decompress(path.read_bytes()).decode() if path.is_file() else ""
+    records = [json.loads(line) for line in text.splitlines()]
+    return {Case(**{name: each[name] for name in KEYS}).stem: each for each in records}
+
+
+def write_tables(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """A line of JSON for each table, with six digits of every number."""
+    ordered = sorted(records, key=lambda each: [str(each[name]) for name in KEYS])
+    lines = [json.dumps(_rounded(each), ensure_ascii=False) for each in ordered]
+    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items() if name != "risks"}
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,11 +12,19 @@ import numpy as np
 from studies.base import Report, Study, no_progress
 from studies.outcome import Cell, Check, Outcome, Progress, ResultTable
 from studies.policy import settings as promised
-from studies.policy.experiment import Case, lowest_possible, play
+from studies.policy.experiment import (
+    KEYS,
+    Case,
+    lowest_possible,
+    play,
+    read_tables,
+    write_tables,
+)
 from studies.policy.summary import Played, average, by_kind, share, slack
 from studies.policy.worlds import KINDS
 
 SOURCE = "the promises of eqrm train"
+PUBLISHED = Path(__file__).parents[2] / "docs" / "reproductions" / "policy" / "tables.jsonl.xz"
 
 
 @dataclass
@@ -26,7 +35,8 @@ class Policy(Study):
         workers: how many tables are played at the same time.
         previous: the folder ``src`` of a checkout of version 0.2 before decisions, whose
             headline is then followed on the same tables.
-        stored: tabulate the tables that the output folder has, and say how many are missing.
+        stored: tables that are published beside the study's page are not played again.
+        most: how many tables are played at most; 0 tabulates those that are there.
     """
 
     name = "policy"
@@ -43,19 +53,23 @@ class Policy(Study):
     workers: int = 1
     previous: str | None = None
     stored: bool = False
+    most: int | None = None
 
     def run(
         self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
     ) -> Report:
         """Keep every table in ``output``, so that an interrupted study goes on."""
-        self._folder = output / "tables"
+        self._output = output
         return super().run(output, size, seed, progress)
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Play every table, and count."""
         settings = promised.RUNS[size]
-        cases, how = settings.cases(), (self.workers, self.previous, progress, self.stored)
-        played = [Played(each) for each in play(cases, self._folder, *how)]
+        cases, known = settings.cases(), read_tables(PUBLISHED) if self.stored else {}
+        how = self.workers, self.previous, progress, known, self.most
+        records = list(play(cases, self._output / "tables", *how))
+        write_tables(self._output / "tables.jsonl.xz", records)
+        played = [Played(each) for each in records]
         main = [each for each in played if each.record["rows"] != 40]
         return Outcome(
             settings=asdict(settings) | {"level": 0.9, "rows of a domain": 60},
@@ -236,19 +250,17 @@ def _percent(value: float) -> str:
     return "" if value != value else f"{100.0 * value:+.1f}%"
 
 
-_KEYS = ("kind", "domains", "table", "rows", "fresh")
-
-
 def _missing(cases: Sequence[Case], played: Sequence[Played]) -> list[str]:
-    """Which tables are not there."""
-    there = {
-        (each.kind, each.domains, each.record["rows"], each.record["table"]) for each in played
-    }
-    absent = [c for c in cases if (c.kind, c.domains, c.rows, c.table) not in there]
-    if not absent:
+    """How many tables are not there."""
+    if len(played) == len(cases):
         return []
-    kinds = sorted({f"{each.kind} with {each.domains} domains" for each in absent})
-    return [f"Not computed yet: {len(absent)} of {len(cases)} tables ({'; '.join(kinds)})."]
+    sizes = Counter((each.kind, each.domains, each.record["rows"]) for each in played)
+    wanted = Counter((each.kind, each.domains, each.rows) for each in cases)
+    fewest = min(sizes[each] for each in wanted)
+    return [
+        f"Not played yet: {len(cases) - len(played):,} of {len(cases):,} tables; of each kind and "
+        f"size at least {fewest} of {max(wanted.values())} are there."
+    ]
 
 
 def _limits(played: Sequence[Played]) -> list[str]:
@@ -259,7 +271,7 @@ def _limits(played: Sequence[Played]) -> list[str]:
         gain = average(lambda p: p.gain, own) if own else -1.0
         if gain <= -promised.GAIN:
             continue
-        cases = [Case(**{name: p.record[name] for name in _KEYS}) for p in own]
+        cases = [Case(**{name: p.record[name] for name in KEYS}) for p in own]
         lowest = [lowest_possible(c) / p.plain - 1.0 for c, p in zip(cases, own, strict=True)]
         error = float(np.std([p.gain for p in own], ddof=1)) / len(own) ** 0.5
         found.append(

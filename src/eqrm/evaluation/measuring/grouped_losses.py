@@ -102,7 +102,8 @@ def grouped_losses(
             refuse_if_never_right(column.predictor, risks, column.expected)
         measured[column.predictor] = risks
     held = [fetched_list(found[f"d{j}"]) for j in range(len(domains))]
-    by_key = {key: each.of(found_names, found) for key, each in counted.items()}
+    ordered = next(iter(measured.values())).domains  # groups are in no order
+    by_key = {key: each.of(found_names, found).only(ordered) for key, each in counted.items()}
     known = {c.predictor: by_key[c.label_key] for c in columns if c.label_key in by_key}
     return GroupedLosses(found_names, held, measured, known)
 

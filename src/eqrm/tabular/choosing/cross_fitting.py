@@ -100,7 +100,10 @@ class Comparison:
         return whole_domain_folds(self.rows.table.unit_ids, FOLDS if small else FEW_FOLDS)
 
     def _windows(self) -> list[Split]:
-        """Parts of time, each judged by what came before it; fewer where domains overlap."""
+        """Consecutive windows of time, each predicted by models of the windows before it.
+
+        There are fewer windows where domains overlap in time.
+        """
         table, ids = self.rows.table, self.groups.ids
         for parts in range(min(WINDOWS, len(self.groups)) - 1, 1, -1):
             with suppress(SettingError):

@@ -52,7 +52,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
         "figure": (figure.figure, "Draw the distribution of your risks over domains."),
     },
     "Domains in time": {
-        "backtest": (backtest.backtest, "Train on past domains and test on later ones, repeatedly."),
+        "backtest": (backtest.backtest, "Train on past domains and test on later ones."),
         "watch": (watch.watch, "Check whether a certificate still holds."),
         "plan": (plan.plan, "Compute how many domains a certificate needs."),
     },

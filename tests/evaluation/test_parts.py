@@ -240,3 +240,18 @@ def test_the_command_measures_parts_and_merges_them(
     assert (code, "Leave out --output" in err) == (2, True)
     code, _, err = run(capsys, "evaluate", str(shards[0]), "--loss", "loss")
     assert (code, "--domain COLUMN" in err) == (2, True)
+
+
+def test_the_mean_of_numbers_is_the_same_of_parts_with_a_row_of_each_domain(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    shop = np.tile(np.arange(30), 4)  # the files below have one row of each shop
+    frame = pd.DataFrame({"shop": shop, "sold": rng.normal(20.0, 3.0, 120), "guess": 20.0})
+    named = {"domains": "shop", "labels": "sold", "predictions": "guess", "metric": "squared"}
+    paths = [tmp_path / f"{number}.parquet" for number in range(4)]
+    for number, path in enumerate(paths):
+        frame.iloc[30 * number : 30 * (number + 1)].to_parquet(path)
+    parts = [evaluate_part(path, **named, references=True) for path in paths]
+    assert all(part.labels.domains == part.predictors["guess"].domains for part in parts)
+    both = eqrm.evaluate(frame, **named, references=True), merge_parts(parts)
+    whole, merged = (each.references.risks["constant (mean)"].risks for each in both)  # type: ignore[union-attr]
+    np.testing.assert_allclose(merged, whole, rtol=1e-12)

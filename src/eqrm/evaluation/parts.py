@@ -318,10 +318,8 @@ def _merged_labels(parts: Sequence[LabelStatistics | None]) -> LabelStatistics |
         np.concatenate([np.asarray(getattr(part, key)) for part in known])
         for key in ("means", "variances")
     )
-    _, means, squares = merged_moments(ids, n, means, np.where(n > 1, s2, 0.0) * (n - 1.0))
-    total = counts[:, 0]
-    variances = np.where(total > 1, squares / np.maximum(total - 1.0, 1.0), np.nan)
-    return LabelStatistics(tuple(place), counts, means, variances)
+    _, means, squares = merged_moments(ids, n, means, s2 * n)
+    return LabelStatistics(tuple(place), counts, means, squares / counts[:, 0])
 
 
 def _spec_of(measures: Mapping[str, Any], references: bool | None) -> MeasurementSpec:

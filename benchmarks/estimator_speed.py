@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression
 from tables import aligned, busy_warning, machine, write_json
 
 import eqrm
-from eqrm.data.datasets.flights import load_flights
+from eqrm.data.datasets.tables import load_flights
 from eqrm.data.tables.encoder import TableEncoder
 
 LEVELS = [None, 0.5, 0.75, 0.9, 0.95, 0.99]

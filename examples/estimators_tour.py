@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import eqrm
-from eqrm.data.datasets.flights import load_flights
+from eqrm.data.datasets.tables import load_flights
 
 
 def main() -> None:

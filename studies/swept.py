@@ -10,8 +10,8 @@ from typing import Any
 
 from eqrm import predictor
 from eqrm.data import data_root
-from eqrm.data.datasets.catalogue import published
-from eqrm.data.fetching.downloads import by_hand
+from eqrm.data.datasets.downloads import by_hand
+from eqrm.data.datasets.registry import published
 from eqrm.errors import DataFileError, EqrmError
 from eqrm.sweeps import (
     LocalEngine,

@@ -168,10 +168,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.fixture(scope="session")
 def stand_in_made_once() -> Generator[None]:
     """The 70,000 digits that stand in for MNIST take four seconds; nobody changes them."""
-    from eqrm.data.datasets import digits
+    from eqrm.data.datasets import mnist
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(digits, "stand_in_digits", cache(digits.stand_in_digits))
+        patch.setattr(mnist, "stand_in_digits", cache(mnist.stand_in_digits))
         yield
 
 

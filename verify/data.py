@@ -20,9 +20,9 @@ from verify.registry import Options, Result, check, passed
 import eqrm
 from data.local_server import local_server
 from data.wilds_layout import write_iwildcam, write_ogb_molpcba
-from eqrm.data.datasets.catalogue import Source
-from eqrm.data.datasets.digits import read_idx
-from eqrm.data.fetching.downloads import fetch
+from eqrm.data.datasets.downloads import fetch
+from eqrm.data.datasets.mnist import read_idx
+from eqrm.data.datasets.registry import Source
 from eqrm.errors import DataFileError, EqrmError
 
 DATA = Path(os.environ.get("EQRM_DATA", "/nonexistent"))

@@ -26,7 +26,7 @@ from verify.registry import (
 
 import eqrm
 from eqrm import QRMClassifier
-from eqrm.data.datasets.flights import load_flights
+from eqrm.data.datasets.tables import load_flights
 from eqrm.data.tables.encoder import TableEncoder
 
 ROUTED_TESTS = ("pipelines_and_searches", "sklearn_conformity")

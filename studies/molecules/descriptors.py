@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from eqrm.data import Table, data_root
+from eqrm.data.datasets.data_root import Stored, cached, file_key
 from eqrm.data.datasets.molecules import MoleculeTable
-from eqrm.data.fetching.cache import Stored, cached, file_key
 from eqrm.errors import DataFileError, MissingExtraError
 from studies.choices import one_of
 

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 import eqrm
-from eqrm.data.datasets.digits import read_idx
-from eqrm.data.fetching.unpacking import unpack
+from eqrm.data.datasets.downloads import unpack
+from eqrm.data.datasets.mnist import read_idx
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.reading import read_table
 from eqrm.evaluation import evaluate_part, merge_parts

@@ -37,11 +37,11 @@ def test_the_flights_are_trained_on_without_any_optional_package(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from eqrm import cli
-    from eqrm.data.datasets import flights
+    from eqrm.data.datasets import tables
 
     table = eqrm.data.load_flights()
     few = table.in_domains(table.domain_names[:12])
-    monkeypatch.setattr(flights, "load_flights", lambda weather: few)
+    monkeypatch.setattr(tables, "load_flights", lambda weather: few)
     for name in [name for name in sys.modules if name.partition(".")[0] in ABSENT]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [_Absent(), *sys.meta_path])

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from eqrm import cli
-from eqrm.data.datasets.catalogue import CATALOGUE, Published, Source
-from eqrm.data.datasets.registry import BUILT_IN, DATASETS, dataset_settings
+from eqrm.data.datasets.registry import (
+    BUILT_IN,
+    DATASETS,
+    Published,
+    Source,
+    catalogue,
+    dataset_settings,
+)
 
 
 @pytest.fixture
@@ -77,7 +83,7 @@ def test_get_fetches_and_says_where(  # type: ignore[no-untyped-def]
         server.files["/t.csv"] = b"smiles,toxic\nCCO,1\n"
         source = Source((f"{server.address}/t.csv",), "molecules/t.csv")
         entry = Published("T", "1", "MIT", "http://x", ("molecules/t.csv",), "By hand.", (source,))
-        monkeypatch.setitem(CATALOGUE, "tox21", entry)
+        monkeypatch.setitem(catalogue(), "tox21", entry)
         code, out, _ = command("get", "tox21", "--data-root", str(tmp_path))
         assert code == 0
         assert f"{tmp_path}/molecules/t.csv\ntox21 is now in the data root {tmp_path}" in out

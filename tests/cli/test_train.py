@@ -208,7 +208,7 @@ def test_numbers_are_predicted_by_regression(
 def test_the_flights_are_a_table_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import eqrm.data.datasets.flights as module
+    import eqrm.data.datasets.tables as module
 
     load_all = module.load_flights
 

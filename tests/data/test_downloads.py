@@ -17,10 +17,8 @@ import numpy as np
 import pytest
 
 from data.local_server import Served, local_server
-from eqrm.data.datasets.catalogue import CATALOGUE, Published, Source, published
-from eqrm.data.datasets.registry import DATASETS
-from eqrm.data.fetching.downloads import fetch, get_dataset
-from eqrm.data.fetching.unpacking import unpack
+from eqrm.data.datasets.downloads import fetch, get_dataset, unpack
+from eqrm.data.datasets.registry import DATASETS, Published, Source, catalogue, published
 from eqrm.errors import DataFileError, SettingError
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 300_000, dtype=np.uint8).tobytes()
@@ -273,7 +271,7 @@ def tiny(server: Served, monkeypatch: pytest.MonkeyPatch) -> Published:
             Source((f"{server.address}/groups.npy",), "pcba/raw/groups.npy"),
         ),
     )
-    monkeypatch.setitem(CATALOGUE, "tiny", entry)
+    monkeypatch.setitem(catalogue(), "tiny", entry)
     return entry
 
 
@@ -301,7 +299,7 @@ def test_what_has_no_mirror_says_what_to_fetch_and_where_to_put_it(tmp_path: Pat
 
 
 def test_empty_folders_and_files_that_a_layout_needs_are_lacking(tmp_path: Path) -> None:
-    ogb, terra = CATALOGUE["ogb-molpcba"], CATALOGUE["terraincognita"]
+    ogb, terra = catalogue()["ogb-molpcba"], catalogue()["terraincognita"]
     (tmp_path / "pcba" / "raw").mkdir(parents=True)
     (tmp_path / "terra_incognita" / "eccv_18_all_images_sm").mkdir(parents=True)
     assert len(terra.lacking(tmp_path)) == 2
@@ -315,7 +313,7 @@ def test_empty_folders_and_files_that_a_layout_needs_are_lacking(tmp_path: Path)
 
 
 def test_every_entry_of_the_catalogue_is_complete() -> None:
-    for key, entry in CATALOGUE.items():
+    for key, entry in catalogue().items():
         assert entry.title, key
         assert entry.licence, key
         assert entry.homepage.startswith("http"), key

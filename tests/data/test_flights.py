@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from eqrm.data import Table, load_flights
-from eqrm.data.datasets.flights import FILE, WEATHER
+from eqrm.data.datasets.tables import FILE, WEATHER
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "build_flights.py"
 

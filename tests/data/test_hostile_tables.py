@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqrm.data.datasets.digits import read_idx
+from eqrm.data.datasets.downloads import unpack
 from eqrm.data.datasets.image_folders import ImageFiles
-from eqrm.data.fetching.unpacking import unpack
+from eqrm.data.datasets.mnist import read_idx
 from eqrm.data.tables import sources
 from eqrm.data.tables.reading import read_table
 from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, DomainDataError, SettingError
-from eqrm.files import limits
-from eqrm.files.limits import opened_gzip, refuse_zip_growth, unpack_limit
+from eqrm.files import reading
+from eqrm.files.reading import opened_gzip, refuse_zip_growth, unpack_limit
 from eqrm.predictors.pretrained import read_weights
 
 HEAD = "d,x,y\n"
@@ -151,7 +151,7 @@ def test_the_limit_is_100_times_the_file_unless_it_is_set(
     monkeypatch.delenv("EQRM_UNPACK_LIMIT", raising=False)
     assert unpack_limit(20 << 20) == 100 * (20 << 20)
     assert unpack_limit(1000) == 1 << 30
-    monkeypatch.setattr(limits, "ALWAYS_ALLOWED", 1 << 20)
+    monkeypatch.setattr(reading, "ALWAYS_ALLOWED", 1 << 20)
     with pytest.raises(DataFileError, match="beyond the limit of 1,048,576"):
         read_table(bomb(tmp_path / "t.csv.gz"), "y", "d")
     for text, size in (("7", 7), ("5 kb", 5000), ("2GB", 2 * 10**9), ("9b", 9)):

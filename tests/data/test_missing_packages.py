@@ -10,7 +10,7 @@ import pytest
 
 import eqrm
 from data.wilds_layout import write_iwildcam, write_ogb_molpcba
-from eqrm.data.datasets.scaffolds import murcko_scaffold, rdkit
+from eqrm.data.datasets.chemistry import murcko_scaffold, rdkit
 from eqrm.errors import MissingExtraError
 
 

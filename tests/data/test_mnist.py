@@ -14,9 +14,8 @@ from scipy import ndimage
 
 import eqrm
 from data.real_data import ROOT, needs
-from eqrm.data.datasets import digits as digits_module
-from eqrm.data.datasets.digits import MNIST_MD5, digits, read_idx
-from eqrm.data.datasets.mnist import rotated
+from eqrm.data.datasets import mnist as digits_module
+from eqrm.data.datasets.mnist import MNIST_MD5, digits, read_idx, rotated
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
 
 pytestmark = [

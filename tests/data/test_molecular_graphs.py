@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES, graphs_of
-from eqrm.data.datasets.scaffolds import murcko_scaffold, parsed, scaffold_domains
+from eqrm.data.datasets.chemistry import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    graphs_of,
+    murcko_scaffold,
+    parsed,
+    scaffold_domains,
+)
 from eqrm.data.graphs import Graphs
 from eqrm.errors import DomainDataError, SettingError
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.data.datasets.molecular_graphs import graphs_of
-from eqrm.data.datasets.scaffolds import parsed
-from eqrm.data.fetching.cache import Stored, cached
+from eqrm.data.datasets.chemistry import graphs_of, parsed
+from eqrm.data.datasets.data_root import Stored, cached
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
 
 TABLE = """toxic,soluble,mol_id,smiles

@@ -18,8 +18,7 @@ from data.wilds_layout import (
     write_iwildcam,
     write_ogb_molpcba,
 )
-from eqrm.data.datasets.molecular_graphs import graphs_of
-from eqrm.data.datasets.scaffolds import parsed
+from eqrm.data.datasets.chemistry import graphs_of, parsed
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from eqrm.data.datasets.molecular_graphs import atom_features, bond_features
-from eqrm.data.datasets.scaffolds import murcko_scaffold, parsed
+from eqrm.data.datasets.chemistry import atom_features, bond_features, murcko_scaffold, parsed
 
 CAMERAS = {
     "train": [0, 1, 2, 3],

@@ -13,8 +13,8 @@ from eqrm.errors import SettingError
 from eqrm.text import printable
 
 if TYPE_CHECKING:
-    from eqrm.data.datasets.catalogue import Published, Source
-    from eqrm.data.fetching.downloads import Report
+    from eqrm.data.datasets.downloads import Report
+    from eqrm.data.datasets.registry import Published, Source
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -37,15 +37,14 @@ def list_datasets(data_root: DataRoot = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from eqrm.data.datasets.catalogue import CATALOGUE
-    from eqrm.data.datasets.registry import DATASETS
+    from eqrm.data.datasets.registry import DATASETS, catalogue
 
     root = _root_if_any(data_root)
     where = printable(str(root or "none (set EQRM_DATA or --data-root)"))
     table = Table(title=f"Data root: {where}")
     for column in ("name", "description", "size", "available"):
         table.add_column(column, overflow="fold")
-    for key, entry in CATALOGUE.items():
+    for key, entry in catalogue().items():
         for name in entry.datasets or (key,):
             table.add_row(name, entry.title, entry.size, _available(entry, root))
     for name in sorted(name for name in DATASETS if _of_ones_own(name)):
@@ -59,8 +58,8 @@ def info(
     data_root: DataRoot = None,
 ) -> None:
     """Describe a dataset: its source, licence, files and checksums, and its settings."""
-    from eqrm.data.datasets.catalogue import published
-    from eqrm.data.fetching.downloads import by_hand
+    from eqrm.data.datasets.downloads import by_hand
+    from eqrm.data.datasets.registry import published
 
     root = _root_if_any(data_root)
     own = _of_ones_own(name)
@@ -96,9 +95,9 @@ def get(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    from eqrm.data.datasets.catalogue import published
-    from eqrm.data.fetching.data_root import data_root as root_of
-    from eqrm.data.fetching.downloads import get_dataset
+    from eqrm.data.datasets.data_root import data_root as root_of
+    from eqrm.data.datasets.downloads import get_dataset
+    from eqrm.data.datasets.registry import published
 
     root = root_of(data_root)
     key, _ = published(name)
@@ -127,7 +126,7 @@ def get(
 
 
 def _root_if_any(named: str | None) -> Path | None:
-    from eqrm.data.fetching.data_root import data_root
+    from eqrm.data.datasets.data_root import data_root
 
     if named is None and not os.environ.get("EQRM_DATA"):
         return None
@@ -142,10 +141,9 @@ def _available(entry: Published, root: Path | None) -> str:
 
 def _of_ones_own(name: str) -> str | None:
     """The name of a dataset that is not fetched: it ships with eqrm, or reads the user's files."""
-    from eqrm.data.datasets.catalogue import CATALOGUE
-    from eqrm.data.datasets.registry import DATASETS
+    from eqrm.data.datasets.registry import DATASETS, catalogue
 
-    fetched = {made for key, entry in CATALOGUE.items() for made in (key, *entry.datasets)}
+    fetched = {made for key, entry in catalogue().items() for made in (key, *entry.datasets)}
     try:
         registered = DATASETS.name_of(name)
     except SettingError:

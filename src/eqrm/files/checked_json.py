@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.errors import DataFileError
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.files.writing import whole_file
 from eqrm.text import printable
 

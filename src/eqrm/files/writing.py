@@ -1,4 +1,8 @@
-"""Files that appear whole or not at all: everything that a user keeps is written here."""
+"""Files that appear whole or not at all: everything that a user keeps is written here.
+
+Also locks, which the operating system ends with the process that holds them, however that ends, and
+cells of users' tables as a spreadsheet may open them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,20 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from eqrm.errors import SettingError
-from eqrm.text import printable
+from eqrm.text import counted, csv_cell, printable
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+CAN_LOCK = fcntl is not None
 
 DRAFT = re.compile(r"\.[0-9a-f]{16}")
 """The name of a folder that is being written, or was when its process was killed."""
@@ -178,3 +190,63 @@ def _force_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def try_lock(handle: int, *, shared: bool = False) -> bool:
+    """Lock an open file or folder without waiting; False where another process has it.
+
+    The lock ends when the handle is closed, so it is never stale. Where the operating system or
+    the file system knows no locks (Windows, some network file systems), nothing is kept out and
+    the answer is True.
+    """
+    if not CAN_LOCK:
+        return True
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
+
+
+class GuardedCells:
+    """Cells as every CSV file of this package holds them, and how many that changed.
+
+    A Parquet file is not opened by spreadsheets, and keeps all cells as they are.
+    """
+
+    def __init__(self) -> None:
+        self.changed = 0
+
+    def values(self, cells: Sequence[Any]) -> list[Any]:
+        """The cells of a column, or of a header; most columns repeat few texts."""
+        written: dict[Any, Any] = {cell: csv_cell(cell) for cell in set(cells)}
+        odd = {cell for cell, text in written.items() if isinstance(cell, str) and text != cell}
+        self.changed += sum(cell in odd for cell in cells) if odd else 0
+        return [written[cell] for cell in cells]
+
+    def batch(self, batch: Any, names: list[str]) -> Any:
+        """An Arrow batch, with ``names`` for its columns."""
+        import pyarrow
+        from pyarrow import types
+
+        columns = []
+        for column in batch.columns:
+            if types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            if types.is_string(column.type) or types.is_large_string(column.type):
+                column = pyarrow.array(self.values(column.to_pylist()), column.type)
+            columns.append(column)
+        return pyarrow.RecordBatch.from_arrays(columns, names=names)
+
+    def sentence(self) -> str:
+        """What was changed, and what to do; empty if nothing was."""
+        if not self.changed:
+            return ""
+        were = "was" if self.changed == 1 else "were"
+        return (
+            f" {counted(self.changed, 'cell')} with control characters or the beginning of a "
+            f"formula {were} made harmless for spreadsheets and terminals; a .parquet file keeps "
+            "all cells as they are."
+        )

@@ -17,7 +17,7 @@ import yaml
 
 from eqrm.checks import check_all
 from eqrm.errors import DataFileError, EqrmError, SettingError
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.text import shortened
 
 MOST_VALUES = 1_000_000

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from eqrm.errors import DataFileError, MissingExtraError
-from eqrm.files.limits import refuse_zip_growth
+from eqrm.files.reading import refuse_zip_growth
 
 COUNTERS = ".num_batches_tracked"
 """Buffers that old files lack and that nothing here uses."""

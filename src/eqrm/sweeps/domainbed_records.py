@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import FRACTION, NON_NEGATIVE_INTEGER
-from eqrm.data.fetching.data_root import opened_text, refusing_damage
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import parsed_json
+from eqrm.files.reading import opened_text, refusing_damage
 from eqrm.sweeps.records import RUNS, Checkpoint, RunRecord, read_records
 
 ENVIRONMENTS = {

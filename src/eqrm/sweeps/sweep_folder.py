@@ -21,8 +21,7 @@ from typing import Any, Literal
 
 from eqrm.errors import DataFileError, SettingError
 from eqrm.files.checked_json import is_whole_json, read_checked_json, write_checked_json
-from eqrm.files.locks import try_lock
-from eqrm.files.writing import write_text
+from eqrm.files.writing import try_lock, write_text
 from eqrm.sweeps.records import FORMAT, PRUNED, RECORD, RUNS, read_record, record_path
 
 SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"

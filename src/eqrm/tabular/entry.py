@@ -18,7 +18,7 @@ from eqrm.checks import CONFIDENCE, FLAG, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
 from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan

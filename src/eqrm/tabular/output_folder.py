@@ -10,7 +10,7 @@ from typing import Any
 
 from eqrm.errors import SettingError
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.files.writing import DRAFT
 
 LISTED = "files.json"

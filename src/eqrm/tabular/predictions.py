@@ -19,8 +19,7 @@ from eqrm.data.tables.reading import read_as_stored, read_columns, read_domains,
 from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.files.rows_as_csv import GuardedCells
-from eqrm.files.writing import refuse_unwritable, whole_file
+from eqrm.files.writing import GuardedCells, refuse_unwritable, whole_file
 from eqrm.tabular.model import chosen_model, load_table_model
 from eqrm.tabular.output_folder import listed_files
 from eqrm.text import counted, did_you_mean, one_line

@@ -15,7 +15,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.files.writing import whole_files
 from eqrm.markup import lines_in_html
 from eqrm.tabular.choosing.decision import Decision

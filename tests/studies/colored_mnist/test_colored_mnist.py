@@ -41,7 +41,7 @@ from studies.colored_mnist.settings import (
 from studies.registry import new_study
 
 from eqrm.data.datasets import mnist as mnist_module
-from eqrm.data.datasets.digits import Digits
+from eqrm.data.datasets.mnist import Digits
 from eqrm.errors import SettingError
 from eqrm.level import Level
 from eqrm.objectives import IGA

@@ -17,11 +17,10 @@ import torch
 from torch import Tensor
 
 from eqrm.checks import POSITIVE_INTEGER, one_of
+from eqrm.data.datasets.data_root import data_file, progress
 from eqrm.data.domain_data import DomainData
-from eqrm.data.fetching.cache import progress
-from eqrm.data.fetching.data_root import data_file
 from eqrm.errors import DataFileError, MissingExtraError
-from eqrm.files.limits import refuse_growth
+from eqrm.files.reading import refuse_growth
 
 RESIDENT = ("auto", "always", "never")
 RESIDENT_BYTES = 4 << 30

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 
 from eqrm.checks import OPEN_FRACTION, SEED, one_of, refuse_unknown
-from eqrm.data.datasets.molecular_graphs import graphs_of
-from eqrm.data.datasets.scaffolds import parsed, rdkit, scaffold_domains, scaffold_of
+from eqrm.data.datasets.chemistry import graphs_of, parsed, rdkit, scaffold_domains, scaffold_of
+from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
 from eqrm.data.domain_data import DomainData
-from eqrm.data.fetching.cache import Stored, cached, file_key, progress
-from eqrm.data.fetching.data_root import data_file
 from eqrm.data.graphs import Graphs
 from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import parts_of_domains
@@ -49,7 +47,7 @@ def molecules(
     """Molecules of a CSV file by Murcko scaffold.
 
     y is (n, tasks), NaN where a label is missing. The first call reads the molecules with RDKit
-    and keeps the result in the cache folder (see :func:`eqrm.data.fetching.cache.cache_folder`).
+    and keeps the result in the cache folder (``EQRM_CACHE``).
 
     Args:
         root: the data root; ``file`` may lie outside it.
@@ -60,7 +58,7 @@ def molecules(
         inputs: ``"graphs"`` (:class:`eqrm.data.graphs.Graphs`), or ``"fingerprints"``, Morgan
             fingerprints of radius 2, for networks that take vectors.
         acyclic: what molecules without a ring belong to, see
-            :func:`eqrm.data.datasets.scaffolds.scaffold_domains`.
+            :func:`eqrm.data.datasets.chemistry.scaffold_domains`.
         unparseable: ``"leave-out"`` molecules that RDKit cannot read, with a warning that
             counts them, or ``"refuse"`` the file. The same applies to molecules without any label.
         min_examples: leave out domains with fewer molecules.

@@ -12,17 +12,20 @@ import torch
 from torch import Tensor
 
 from eqrm.checks import one_of
-from eqrm.data.datasets.molecular_graphs import ATOM_FEATURES, BOND_FEATURES
-from eqrm.data.datasets.scaffolds import murcko_scaffold, scaffold_domains
+from eqrm.data.datasets.chemistry import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    murcko_scaffold,
+    scaffold_domains,
+)
+from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
 from eqrm.data.domain_data import DomainData
-from eqrm.data.fetching.cache import Stored, cached, file_key, progress
-from eqrm.data.fetching.data_root import data_file, refusing_damage
 from eqrm.data.graphs import Graphs
 from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError
-from eqrm.files.limits import opened_gzip
+from eqrm.files.reading import opened_gzip, refusing_damage
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
 SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from eqrm.data.fetching.data_root import opened_bytes, opened_text, refusing_damage
 from eqrm.errors import DataFileError
+from eqrm.files.reading import opened_bytes, opened_text, refusing_damage
 from eqrm.text import counted
 
 SEPARATORS = (",", ";", "\t", "|")

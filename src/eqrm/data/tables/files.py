@@ -31,7 +31,7 @@ from eqrm.data.tables.csv_text import (
     wrong_line,
 )
 from eqrm.errors import DataFileError, DomainDataError, SettingError
-from eqrm.files.limits import refuse_growth
+from eqrm.files.reading import refuse_growth
 from eqrm.text import did_you_mean
 
 ENDINGS = {

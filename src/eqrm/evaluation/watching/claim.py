@@ -21,7 +21,7 @@ from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.level import Level
 from eqrm.text import did_you_mean
 

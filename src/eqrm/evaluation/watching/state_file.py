@@ -15,8 +15,7 @@ from pathlib import Path
 from eqrm.errors import DataFileError
 from eqrm.evaluation.watching.state import WatchState
 from eqrm.files.checked_json import read_checked_lines, write_checked_lines
-from eqrm.files.locks import CAN_LOCK, try_lock
-from eqrm.files.writing import whole_file
+from eqrm.files.writing import CAN_LOCK, try_lock, whole_file
 from eqrm.text import counted
 
 FORMAT, WHAT = "eqrm watch 1", "the state of a watch"

@@ -22,7 +22,7 @@ from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
 from eqrm.evaluation.measuring.constants import BASE_RATE, GUESSES, MEAN
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.regular import regular_file
+from eqrm.files.reading import regular_file
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.model import load_table_model
 from eqrm.tabular.output_folder import listed_files

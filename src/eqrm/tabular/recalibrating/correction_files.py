@@ -23,9 +23,8 @@ from eqrm.estimators.scores import checked_predictions
 from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
 from eqrm.evaluation.measuring.loss_columns import as_double
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.regular import regular_file
-from eqrm.files.rows_as_csv import GuardedCells
-from eqrm.files.writing import whole_file, write_text
+from eqrm.files.reading import regular_file
+from eqrm.files.writing import GuardedCells, whole_file, write_text
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, logits_of
 from eqrm.tabular.predictions import check_output

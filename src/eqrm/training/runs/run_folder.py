@@ -20,8 +20,7 @@ from torch import Tensor
 from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.archive import content_digest, save_tensors
 from eqrm.files.checked_json import parsed_json
-from eqrm.files.locks import CAN_LOCK, try_lock
-from eqrm.files.writing import whole_file, write_text
+from eqrm.files.writing import CAN_LOCK, try_lock, whole_file, write_text
 from eqrm.text import printable, shortened
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
@@ -80,7 +79,7 @@ class RunFolder:
     def reserved(self) -> Iterator[bool]:
         """Keep other processes out of the folder; False inside where one of them has it.
 
-        The operating system ends the reservation with the process (:mod:`eqrm.files.locks`).
+        The operating system ends the reservation with the process (:mod:`eqrm.files.writing`).
         """
         self.make()
         handle = os.open(self.path, os.O_RDONLY) if CAN_LOCK else -1

@@ -1,4 +1,4 @@
-"""How large a compressed file may become, checked before disk or memory is taken."""
+"""What is checked before a file that somebody else made is read: its kind, its size, damage."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import gzip
 import io
 import os
 import re
+import stat
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -16,9 +19,42 @@ from eqrm.errors import DataFileError, SettingError
 VARIABLE = "EQRM_UNPACK_LIMIT"
 LARGEST_GROWTH = 100
 ALWAYS_ALLOWED = 1 << 30
-BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError)
-_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"\s*(\d{1,18})\s*([KMGT]?B)?\s*", re.IGNORECASE)
+
+
+def regular_file(path: Path) -> Path:
+    """The path itself; refused where it leads to a pipe, a device or a socket.
+
+    Reading those may never end. What is missing, locked or a folder is left to whoever opens it.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return path
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return path
+    kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+    raise DataFileError(
+        f"{path} is not a regular file but a {kind}. Save its content to a file, and give that."
+    )
+
+
+@contextmanager
+def refusing_damage(path: Path) -> Iterator[None]:
+    """Turn errors while reading a file into errors that name the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataFileError(f"The file {path} does not exist.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DataFileError(
+            f"{path} is truncated or damaged: it cannot be decompressed. Fetch it again."
+        ) from None
+    except UnicodeDecodeError:
+        raise DataFileError(f"{path} is not UTF-8 text. Is it the right file?") from None
+    except OSError as error:
+        raise DataFileError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def unpack_limit(stored: int) -> int:
@@ -35,8 +71,7 @@ def unpack_limit(stored: int) -> int:
     match = _SIZE.fullmatch(text)
     if match is None:
         raise SettingError(f"{VARIABLE} must be a size such as '50GB' or '500MB', got {text!r}.")
-    unit = (match[2] or "").upper()
-    return int(match[1]) * _UNITS["" if unit == "B" else unit]
+    return int(match[1]) * _UNITS[(match[2] or "").upper()]
 
 
 def refuse_growth(path: Path, unpacked: int, stored: int | None = None) -> None:
@@ -56,9 +91,19 @@ def refuse_zip_growth(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             stated = sum(entry.file_size for entry in archive.infolist())
-    except (OSError, ValueError, *BAD_ZIP):
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError):
         return
     refuse_growth(path, stated)
+
+
+def opened_bytes(path: Path) -> IO[bytes]:
+    """The content of a file, decompressed on the way if its name ends in ``.gz``."""
+    return opened_gzip(path) if path.suffix == ".gz" else path.open("rb")
+
+
+def opened_text(path: Path, newline: str | None = "") -> IO[str]:
+    """The text of a file without a byte order mark, decompressed if its name ends in ``.gz``."""
+    return io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", newline=newline)
 
 
 def opened_gzip(path: Path) -> IO[bytes]:

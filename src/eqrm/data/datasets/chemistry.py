@@ -1,20 +1,92 @@
-"""Molecules as graphs: OGB's nine features of an atom and three of a bond.
+"""What RDKit says of a molecule: its scaffold, and its graph with OGB's features.
 
-Each feature is the place of a value in a list; what is not in the list gets the last place.
-The lists are those that OGB publishes, so that networks and weights for its data fit.
+The Bemis-Murcko scaffold is a molecule's rings and what joins them. Molecules that share one are a
+domain: a chemist who works on a new scaffold asks how a model does on molecules unlike those it was
+trained on. In graphs each feature is the place of a value in a list that OGB publishes, so that
+networks and weights for its data fit; what is not in the list gets the last place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 
+from eqrm.checks import one_of
 from eqrm.data.graphs import Graphs
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, MissingExtraError
+
+ACYCLIC = "acyclic"
+
+
+@cache
+def rdkit(module: str) -> Any:
+    """A module of RDKit, or an error that names the extra to install."""
+    try:
+        return import_module(f"rdkit.{module}")
+    except ImportError:
+        raise MissingExtraError("rdkit", "molecules", "Reading molecules from SMILES") from None
+
+
+def parsed(smiles: str) -> Any:
+    """RDKit's molecule, or ``None`` for what it cannot read; RDKit's own messages are kept back.
+
+    >>> parsed("CCO").GetNumAtoms(), parsed("not a molecule")
+    (3, None)
+    """
+    with rdkit("rdBase").BlockLogs():
+        return rdkit("Chem").MolFromSmiles(smiles) if smiles else None
+
+
+def scaffold_of(molecule: Any) -> str:
+    """The scaffold of RDKit's molecule as SMILES, without chirality; ``''`` if it has no ring."""
+    scaffolds = rdkit("Chem.Scaffolds.MurckoScaffold")
+    found: str = scaffolds.MurckoScaffoldSmiles(mol=molecule, includeChirality=False)
+    return found
+
+
+def murcko_scaffold(smiles: str) -> str | None:
+    """The scaffold of a molecule as SMILES; ``''`` if it has no ring, ``None`` if unreadable.
+
+    >>> murcko_scaffold("CCOc1ccccc1"), murcko_scaffold("CCO"), murcko_scaffold("C1C")
+    ('c1ccccc1', '', None)
+    """
+    molecule = parsed(smiles)
+    return None if molecule is None else scaffold_of(molecule)
+
+
+def scaffold_domains(
+    scaffolds: Sequence[str | None], smiles: Sequence[str], acyclic: str = "one-domain"
+) -> list[str | None]:
+    """The domain of each molecule; ``None`` for molecules that are left out.
+
+    A domain is named by its scaffold. What no ring means has to be decided: molecules without
+    one share nothing but that. ``acyclic`` is
+
+    - ``"one-domain"``: they are a domain of their own, called ``acyclic``. This is what
+      MoleculeNet's and OGB's scaffold splits do, and it is the default. It is one of the
+      largest domains, and the most mixed.
+    - ``"own-domains"``: each different molecule is a domain, named by its SMILES.
+    - ``"leave-out"``: they are left out.
+
+    >>> scaffold_domains(["c1ccccc1", "", None], ["Cc1ccccc1", "CCO", "?"])
+    ['c1ccccc1', 'acyclic', None]
+    """
+    choices: dict[str, Callable[[str], str | None]] = {
+        "one-domain": lambda _: ACYCLIC,
+        "own-domains": lambda molecule: molecule,
+        "leave-out": lambda _: None,
+    }
+    ringless = choices[one_of(acyclic, choices, "value of acyclic")]
+    return [
+        ringless(molecule) if scaffold == "" else scaffold
+        for scaffold, molecule in zip(scaffolds, smiles, strict=True)
+    ]
+
 
 ATOM_FEATURES = {
     "atomic number, from 1": 119,
@@ -53,7 +125,6 @@ def _count(value: int, low: int, high: int) -> int:
 def atom_features(atom: Any) -> list[int]:
     """OGB's nine features of RDKit's atom.
 
-    >>> from eqrm.data.datasets.scaffolds import parsed
     >>> atom_features(parsed("Cl[C@H](/C=C/C)Br").GetAtomWithIdx(1))
     [5, 2, 4, 5, 1, 0, 2, 0, 0]
     """
@@ -73,7 +144,6 @@ def atom_features(atom: Any) -> list[int]:
 def bond_features(bond: Any) -> list[int]:
     """OGB's three features of RDKit's bond.
 
-    >>> from eqrm.data.datasets.scaffolds import parsed
     >>> bond_features(parsed("Cl[C@H](/C=C/C)Br").GetBondWithIdx(2))
     [1, 2, 0]
     """
@@ -85,7 +155,6 @@ def bond_features(bond: Any) -> list[int]:
 def graphs_of(molecules: Iterable[Any]) -> Graphs:
     """RDKit's molecules as graphs; a bond is an edge there and an edge back.
 
-    >>> from eqrm.data.datasets.scaffolds import parsed
     >>> graphs_of([parsed("CO"), parsed("C")])[torch.tensor([0, 1])].edge_index
     tensor([[0, 1], [1, 0]])
     """

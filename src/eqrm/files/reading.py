@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import re
 import stat
+import tarfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -19,6 +22,12 @@ from eqrm.errors import DataFileError, SettingError
 VARIABLE = "EQRM_UNPACK_LIMIT"
 LARGEST_GROWTH = 100
 ALWAYS_ALLOWED = 1 << 30
+DAMAGES = (
+    *(ArithmeticError, EOFError, LookupError, MemoryError, NotImplementedError, OSError),
+    *(SyntaxError, TypeError, ValueError, tokenize.TokenError),
+    *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+)
+"""What parsers of other packages raise for a file that is damaged or foreign."""
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"\s*(\d{1,18})\s*([KMGT]?B)?\s*", re.IGNORECASE)
 
@@ -91,7 +100,7 @@ def refuse_zip_growth(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             stated = sum(entry.file_size for entry in archive.infolist())
-    except (OSError, ValueError, zipfile.BadZipFile, zlib.error, NotImplementedError):
+    except DAMAGES:
         return
     refuse_growth(path, stated)
 

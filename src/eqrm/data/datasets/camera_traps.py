@@ -6,17 +6,14 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import torch
-
 from eqrm.checks import one_of
 from eqrm.data.datasets.data_root import data_file
-from eqrm.data.datasets.image_folders import ImageFiles, image_folder, resident_or_lazy
+from eqrm.data.datasets.image_folders import data_of_images, image_folder
 from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError
-from eqrm.files.checked_json import parsed_json
-from eqrm.files.reading import refusing_damage, regular_file
+from eqrm.files.checked_json import read_json
 
 LOCATIONS = ("38", "43", "46", "100")
 CLASSES = (
@@ -53,7 +50,7 @@ def terra_incognita(
     if not (folder / IMAGES).is_dir():
         return image_folder(root, folder=str(folder.absolute()), size=size, resident=resident)
     path = folder / ANNOTATIONS
-    content = _read(path)
+    content = read_json(path)
     try:
         names = {category["id"]: category["name"] for category in content["categories"]}
         labels: dict[Any, str] = {}
@@ -62,7 +59,11 @@ def terra_incognita(
             if label in CLASSES:
                 labels.setdefault(annotation["image_id"], label)
         found = [
-            (file_inside(image["file_name"], path), labels[image["id"]], str(image["location"]))
+            (
+                _file_inside(image["file_name"], path),
+                CLASSES.index(labels[image["id"]]),
+                f"location_{image['location']}",
+            )
             for image in content["images"]
             if str(image["location"]) in LOCATIONS and image["id"] in labels
         ]
@@ -72,22 +73,7 @@ def terra_incognita(
         ) from None
     if not found:
         raise DataFileError(f"{path} names no image of the locations {', '.join(LOCATIONS)}.")
-    images = ImageFiles(folder / IMAGES, [name for name, _, _ in found], size)
-    return DomainData.from_arrays(
-        resident_or_lazy(images, resident),
-        torch.tensor([CLASSES.index(label) for _, label, _ in found]),
-        [f"location_{location}" for _, _, location in found],
-        target_names=CLASSES,
-    )
-
-
-def _read(path: Path) -> Any:
-    with refusing_damage(path):
-        text = regular_file(path).read_text(encoding="utf-8")
-    try:
-        return parsed_json(text)
-    except ValueError as error:
-        raise DataFileError(f"{path} is truncated or damaged: {error}.") from None
+    return data_of_images(folder / IMAGES, found, size, resident, target_names=CLASSES)
 
 
 FOLDERS = ("iwildcam_v2.0", "iwildcam")
@@ -127,16 +113,20 @@ def iwildcam(
     rows = [row for row, name in enumerate(table["split"]) if name in wanted]
     if not rows:
         raise DataFileError(f"{folder / 'metadata.csv'} has no row of the split {split!r}.")
-    files = [file_inside(table["filename"][row], folder / "metadata.csv") for row in rows]
+    found = [
+        (_file_inside(table["filename"][row], folder / "metadata.csv"), labels[row], locations[row])
+        for row in rows
+    ]
     traps = {
         name: {str(locations[row]) for row in rows if table["split"][row] == name}
         for name in wanted
     }
     refuse_shared(traps, f"{folder / 'metadata.csv'}: the trap")
-    return DomainData.from_arrays(
-        resident_or_lazy(ImageFiles(folder / "train", files, size), resident),
-        torch.tensor([labels[row] for row in rows]),
-        [locations[row] for row in rows],
+    return data_of_images(
+        folder / "train",
+        found,
+        size,
+        resident,
         target_names=_species(folder / "categories.csv", max(labels) + 1),
         parts={name: tuple(sorted(found, key=int)) for name, found in traps.items()},
     )
@@ -179,7 +169,7 @@ def _integers(values: list[str], path: Path, column: str) -> list[int]:
     return numbers
 
 
-def file_inside(name: str, path: Path) -> str:
+def _file_inside(name: str, path: Path) -> str:
     """A file name in a table is data: it may not point outside of the folder of images."""
     pure = PurePosixPath(name)
     if not name or pure.is_absolute() or ".." in pure.parts or "\\" in name:

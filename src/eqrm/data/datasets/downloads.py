@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import http.client
 import json
-import lzma
 import os
 import shutil
 import tarfile
@@ -27,7 +26,7 @@ from urllib.parse import urlsplit
 
 from eqrm.data.datasets.registry import Published, Source, published
 from eqrm.errors import DataFileError
-from eqrm.files.reading import VARIABLE, refuse_zip_growth, unpack_limit
+from eqrm.files.reading import DAMAGES, VARIABLE, refuse_zip_growth, unpack_limit
 
 BLOCK = 1 << 16
 Report = Callable[[int, int | None], None]
@@ -204,18 +203,6 @@ def _md5(path: Path, compressed: bool) -> str:
     return digest.hexdigest()
 
 
-DAMAGES = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    UnicodeDecodeError,
-)
-
-
 def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
     """Unpack a zip or tar archive; what lies at its top goes into ``folder``.
 
@@ -228,7 +215,7 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as draft:
         left = limit
-        with _refusing_damage(archive):
+        with _sound(archive):
             for name, content in _files(archive):
                 with content:
                     left -= _write(content, _inside(Path(draft), name, archive), left, archive)
@@ -245,10 +232,12 @@ def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
 
 
 @contextmanager
-def _refusing_damage(archive: Path) -> Iterator[None]:
+def _sound(archive: Path) -> Iterator[None]:
     try:
         yield
     except DAMAGES as bad:
+        if isinstance(bad, DataFileError) or getattr(bad, "errno", None):
+            raise  # of the disk, not of the archive
         reason = str(bad).splitlines()[0].rstrip(":") if str(bad) else type(bad).__name__
         raise DataFileError(
             f"{archive} is truncated, damaged or not an archive ({reason}). Fetch it again."
@@ -275,16 +264,8 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 content = tape.extractfile(member) if member.isfile() else None
                 if content is not None:
                     yield member.name, content
-            _read_to_the_end(tape)
-
-
-def _read_to_the_end(tape: tarfile.TarFile) -> None:
-    """Read to the end of a compressed stream: its checksum is in the last bytes."""
-    try:
-        while tape.fileobj is not None and tape.fileobj.read(BLOCK):
-            pass
-    except OSError as error:  # what gzip and bz2 raise for a wrong checksum
-        raise tarfile.ReadError(str(error)) from None
+            while tape.fileobj is not None and tape.fileobj.read(BLOCK):
+                pass  # the checksum of a compressed stream is in its last bytes
 
 
 def _refusal(

@@ -6,7 +6,6 @@ import io
 import os
 import warnings
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -20,7 +19,7 @@ from eqrm.checks import POSITIVE_INTEGER, one_of
 from eqrm.data.datasets.data_root import data_file, progress
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import DataFileError, MissingExtraError
-from eqrm.files.reading import refuse_growth
+from eqrm.files.reading import DAMAGES, refuse_growth
 
 RESIDENT = ("auto", "always", "never")
 RESIDENT_BYTES = 4 << 30
@@ -58,14 +57,25 @@ def image_folder(
             np.arange(len(found)), np.arange(len(found)), [parts[-3] for parts in found]
         )
         found = [found[row] for row in everything.select(list(domains)).y.tolist()]
-    number = {name: position for position, name in enumerate(classes)}
-    images = ImageFiles(source, ["/".join(parts) for parts in found], size)
-    return DomainData.from_arrays(
-        resident_or_lazy(images, resident),
-        torch.tensor([number[parts[-2]] for parts in found]),
-        [parts[-3] for parts in found],
-        target_names=classes,
-    )
+    rows = [("/".join(parts), classes.index(parts[-2]), parts[-3]) for parts in found]
+    return data_of_images(source, rows, size, resident, target_names=classes)
+
+
+def data_of_images(
+    source: Path, rows: Sequence[tuple[str, int, Any]], size: int, resident: str, **rest: Any
+) -> DomainData:
+    """Images by file, class and domain: x are those of a folder or archive, scaled.
+
+    They are in memory where they fit (``"auto"``: 4 GiB), else read lazily. ``rest`` is as for
+    :meth:`DomainData.from_arrays`.
+    """
+    one_of(resident, RESIDENT, "value of resident")
+    files, labels, domains = zip(*rows, strict=True)
+    images = ImageFiles(source, files, size)
+    fits = images.memory <= min(RESIDENT_BYTES, _free_memory() // 2)
+    in_memory = resident == "always" or (resident == "auto" and fits)
+    x = images.in_memory() if in_memory else images
+    return DomainData.from_arrays(x, torch.tensor(labels), domains, **rest)
 
 
 def _listed(source: Path) -> list[tuple[str, ...]]:
@@ -101,7 +111,7 @@ def _files_in_archive(source: Path) -> list[str]:
     try:
         with zipfile.ZipFile(source) as archive:
             return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+    except DAMAGES as error:
         raise DataFileError(
             f"{source} is not a zip archive, or is truncated ({error}). Fetch it again."
         ) from None
@@ -169,12 +179,7 @@ class ImageFiles:
                         (self.size, self.size), self._image.Resampling.BILINEAR
                     )
         except (
-            OSError,  # Pillow's errors for foreign or truncated files are OSErrors too
-            SyntaxError,
-            ValueError,
-            KeyError,
-            zipfile.BadZipFile,
-            zlib.error,
+            *DAMAGES,
             self._image.DecompressionBombError,
             self._image.DecompressionBombWarning,
         ) as error:
@@ -183,15 +188,6 @@ class ImageFiles:
                 "Replace it, or remove it."
             ) from None
         return torch.from_numpy(np.asarray(scaled).copy()).permute(2, 0, 1)
-
-
-def resident_or_lazy(images: ImageFiles, resident: str) -> Tensor | ImageFiles:
-    """All images in memory where they fit (``"auto"``: 4 GiB), else read lazily."""
-    one_of(resident, RESIDENT, "value of resident")
-    fits = images.memory <= min(RESIDENT_BYTES, _free_memory() // 2)
-    if resident == "always" or (resident == "auto" and fits):
-        return images.in_memory()
-    return images
 
 
 def _free_memory() -> int:

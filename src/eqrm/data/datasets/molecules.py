@@ -23,6 +23,7 @@ from eqrm.data.splits import parts_of_domains
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
+from eqrm.text import listed
 
 INPUTS = ("graphs", "fingerprints")
 UNPARSEABLE = ("leave-out", "refuse")
@@ -67,83 +68,72 @@ def molecules(
             for example ``{"val": 0.1, "test": 0.2}``; the others are the part ``train``.
         parts_seed: of that draw.
     """
-    shares = _shares(parts)
+    if parts is not None:
+        refuse_unknown(parts, PARTS, "parts", "part")
+        for name, share in parts.items():
+            OPEN_FRACTION.check(share, f"parts: the share of {name}")
     one_of(inputs, INPUTS, "kind of inputs")
     one_of(unparseable, UNPARSEABLE, "value of unparseable")
     path = data_file(root, *([file] if isinstance(file, str) else file))
-    table = MoleculeTable.read(path, smiles, tasks)
+    texts, labels, tasks = read_molecules(path, smiles, tasks)
     stored = cached(
         f"{path.name.split('.')[0]}-{inputs}",
         file_key(path, smiles, inputs, str(bits), rdkit("rdBase").rdkitVersion, "1"),
-        lambda: _from_smiles(table.smiles, inputs, bits),
+        lambda: _from_smiles(texts, inputs, bits),
     )
-    table.tell_what_is_left_out(stored.tensors["readable"], unparseable)
+    labelled = ~labels.isnan().all(1)
+    tell_left_out(path, stored.tensors["readable"], labelled, unparseable)
     readable = torch.nonzero(stored.tensors["readable"]).reshape(-1)
     scaffolds = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
-    domains = scaffold_domains(scaffolds, [table.smiles[i] for i in readable.tolist()], acyclic)
-    labelled = table.labelled[readable]
-    kept = [i for i, name in enumerate(domains) if name is not None and bool(labelled[i])]
+    domains = scaffold_domains(scaffolds, [texts[i] for i in readable.tolist()], acyclic)
+    used = zip(domains, labelled[readable].tolist(), strict=True)
+    kept = [i for i, (name, known) in enumerate(used) if name is not None and known]
     if not kept:
         raise DomainDataError(f"{path} contains no molecule that can be used.")
     rows = torch.tensor(kept)
     data = DomainData.from_arrays(
         _inputs(stored, inputs, rows),
-        table.labels[readable[rows]],
+        labels[readable[rows]],
         [domains[i] for i in kept],
-        target_names=table.tasks,
+        target_names=tasks,
     )
     data = _large_enough(data, min_examples)
-    return data if shares is None else _in_parts(data, shares, parts_seed)
+    return data if parts is None else _in_parts(data, parts, parts_seed)
 
 
-@dataclass(frozen=True)
-class MoleculeTable:
-    """A file's SMILES and labels (n, tasks)."""
+def read_molecules(
+    path: Path, smiles: str, tasks: Sequence[str] | None
+) -> tuple[list[str], Tensor, tuple[str, ...]]:
+    """SMILES, labels (n, tasks) and the names of the tasks; labels are numbers or missing."""
+    columns = read_texts(path, None if tasks is None else [smiles, *tasks])
+    refuse_absent([smiles], list(columns))
+    if tasks is None:
+        tasks = [name for name in columns if name not in (*NOT_TASKS, smiles)]
+    if not tasks:
+        raise SettingError("tasks must name at least one column of labels.")
+    if not columns[smiles]:
+        raise DataFileError(f"{path} contains no molecules.")
+    labels = [_numbers(columns[task], path, task) for task in tasks]
+    return columns[smiles], torch.tensor(labels).T.contiguous(), tuple(tasks)
 
-    path: Path
-    smiles: list[str]
-    labels: Tensor
-    tasks: tuple[str, ...]
 
-    @classmethod
-    def read(cls, path: Path, smiles: str, tasks: Sequence[str] | None) -> MoleculeTable:
-        """Read a CSV file; every label must be a number or missing."""
-        columns = read_texts(path, None if tasks is None else [smiles, *tasks])
-        refuse_absent([smiles], list(columns))
-        if tasks is None:
-            tasks = [name for name in columns if name not in (*NOT_TASKS, smiles)]
-        if not tasks:
-            raise SettingError("tasks must name at least one column of labels.")
-        if not columns[smiles]:
-            raise DataFileError(f"{path} contains no molecules.")
-        labels = [_numbers(columns[task], path, task) for task in tasks]
-        return cls(path, columns[smiles], torch.tensor(labels).T.contiguous(), tuple(tasks))
-
-    @property
-    def labelled(self) -> Tensor:
-        """(n,) whether a molecule has any label."""
-        return ~self.labels.isnan().all(1)
-
-    def tell_what_is_left_out(self, readable: Tensor, unparseable: str) -> None:
-        """Warn about molecules that cannot be used, or refuse them."""
-        for unusable, what in (
-            (~readable, "cannot be read as molecules by RDKit"),
-            (~self.labelled, "have no label at all"),
-        ):
-            count = int(unusable.sum())
-            if count == 0:
-                continue
-            rows = (torch.nonzero(unusable).reshape(-1)[:8] + 1).tolist()
-            more = " …" if count > 8 else ""
-            found = (
-                f"{self.path.name}: {count:,} of {len(self.smiles):,} SMILES {what} "
-                f"(rows {', '.join(map(str, rows))}{more})"
+def tell_left_out(path: Path, readable: Tensor, labelled: Tensor, unparseable: str) -> None:
+    """Warn about molecules that cannot be used, or refuse them."""
+    for usable, what in (
+        (readable, "cannot be read as molecules by RDKit"),
+        (labelled, "have no label at all"),
+    ):
+        rows = (torch.nonzero(~usable).reshape(-1) + 1).tolist()
+        if not rows:
+            continue
+        found = (
+            f"{path.name}: {len(rows):,} of {len(usable):,} SMILES {what} (rows {listed(rows, 8)})"
+        )
+        if unparseable == "refuse":
+            raise DataFileError(
+                f"{found}. Fix the file, or set unparseable='leave-out' to leave them out."
             )
-            if unparseable == "refuse":
-                raise DataFileError(
-                    f"{found}. Fix the file, or set unparseable='leave-out' to leave them out."
-                )
-            warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=4)
+        warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=3)
 
 
 def _numbers(values: Sequence[str], path: Path, column: str) -> list[float]:
@@ -216,19 +206,9 @@ def _large_enough(data: DomainData, min_examples: int) -> DomainData:
     return data.select([data.names[i] for i in large.tolist()])
 
 
-def _shares(parts: Mapping[str, float] | None) -> dict[str, float] | None:
-    """The shares of validation and test data, as they were given."""
-    if parts is None:
-        return None
-    refuse_unknown(parts, PARTS, "parts", "part")
-    for name, share in parts.items():
-        OPEN_FRACTION.check(share, f"parts: the share of {name}")
-    return {name: float(parts.get(name, 0.0)) for name in PARTS}
-
-
 def _in_parts(data: DomainData, shares: Mapping[str, float], seed: int) -> DomainData:
     """The same data, its domains drawn into the parts train, val and test."""
-    given = {"train": None, "validation": shares["val"], "test": shares["test"]}
+    given = {"train": None, "validation": shares.get("val", 0.0), "test": shares.get("test", 0.0)}
     drawn = parts_of_domains(given, data.names, SEED.check(seed, "parts_seed"))
     drawn["val"] = drawn.pop("validation")
     named = {part: tuple(data.names[i] for i in ids) for part, ids in drawn.items()}

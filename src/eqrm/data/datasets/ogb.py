@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tokenize
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +24,10 @@ from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError
-from eqrm.files.reading import opened_gzip, refusing_damage
+from eqrm.files.reading import DAMAGES, opened_gzip, refusing_damage
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
 SPLIT_FILES = {"train": "train", "val": "valid", "test": "test"}
-# What numpy raises for a damaged header, depending on where it is damaged.
-_NOT_AN_ARRAY = (
-    ValueError,
-    EOFError,
-    OSError,
-    SyntaxError,
-    TypeError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    tokenize.TokenError,
-)
 
 
 def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all") -> DomainData:
@@ -148,7 +135,7 @@ def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
         try:
             # A pickle could run code; a map of the file cannot state more than there is.
             groups = np.load(path, mmap_mode="r", allow_pickle=False)
-        except _NOT_AN_ARRAY as error:
+        except DAMAGES as error:
             raise DataFileError(f"{path} is not an array of numbers: {error}.") from None
         if groups.size != molecules or groups.dtype.kind not in "iu":
             raise DataFileError(

@@ -23,7 +23,7 @@ from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.reading import read_table
 from eqrm.evaluation import evaluate_part, merge_parts
 from eqrm.evaluation.watching import state_file
-from eqrm.evaluation.watching.claim import WatchedColumns, certificate_to_watch
+from eqrm.evaluation.watching.claim import WatchSettings, certificate_to_watch
 from eqrm.evaluation.watching.state import WatchState
 from eqrm.linear import DomainMoments
 from eqrm.predictors.pretrained import read_weights
@@ -104,12 +104,12 @@ def _evaluation() -> eqrm.Evaluation:
 
 
 def _claim(path: Path) -> Any:
-    return certificate_to_watch(path, WatchedColumns(domain=("day",), loss="loss"))
+    return certificate_to_watch(path, WatchSettings(domain=("day",), loss="loss"))
 
 
 def _watch(path: Path) -> Any:
     claim = _claim(path)
-    return claim.to_dict(), claim.watch().to_dict()
+    return claim, claim.watch().to_dict()
 
 
 def _write_state(path: Path) -> None:
@@ -120,7 +120,7 @@ def _write_state(path: Path) -> None:
 
 def _read_state(path: Path) -> Any:
     state = state_file.read_state(path)
-    return state.entries(), state.claim.to_dict()
+    return state.entries(), state.claim
 
 
 RUN = "0123456789abcdef"

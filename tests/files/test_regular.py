@@ -12,7 +12,7 @@ import pytest
 import eqrm
 from eqrm.errors import DataFileError
 from eqrm.evaluation.parts import EvaluatedPart
-from eqrm.evaluation.watching.claim import _read as read_claim
+from eqrm.evaluation.watching.claim import WatchSettings, certificate_to_watch
 from eqrm.files.checked_json import is_whole_json, read_checked_json, read_checked_lines
 from eqrm.files.yaml_text import read_yaml
 from eqrm.tabular.comparing.sources import ComparedSource, HowToMeasure, measured_models
@@ -28,7 +28,7 @@ from eqrm.tabular.recalibrating.correction_files import SavedCorrection
         pytest.param(
             lambda path: measured_models([ComparedSource(path)], HowToMeasure()), id="compare"
         ),
-        pytest.param(read_claim, id="watch"),
+        pytest.param(lambda path: certificate_to_watch(path, WatchSettings()), id="watch"),
         pytest.param(EvaluatedPart.read, id="merge"),
         pytest.param(SavedCorrection.read, id="correction"),
         pytest.param(eqrm.load, id="load"),

@@ -96,10 +96,13 @@ def watch(
 ) -> None:
     """Watch whether a certificate still holds. Exit code 0: holds, 3: suspicious, 4: broken."""
     del within  # refused while it is read
-    from eqrm.evaluation.watching.claim import WatchedColumns
-    from eqrm.evaluation.watching.job import WatchOptions, run_watch
-    from eqrm.evaluation.watching.page import write_watch_page
-    from eqrm.evaluation.watching.words import EXIT_CODES, watch_in_words
+    from eqrm.evaluation.watching.claim import WatchSettings
+    from eqrm.evaluation.watching.job import (
+        EXIT_CODES,
+        run_watch,
+        watch_in_words,
+        write_watch_page,
+    )
     from eqrm.files.writing import refuse_unwritable
 
     refuse_unwritable(state)
@@ -110,12 +113,23 @@ def watch(
             "was there, and must not replace the state, an evaluation or data."
         )
     refuse_unwritable(shown)
-    domains = tuple(domain or ())
-    columns = WatchedColumns(loss, label, prediction, domains, metric, clip, order)
-    level = None if alpha is None else inner_level(alpha)
+    settings = WatchSettings(
+        domain=tuple(domain) if domain else None,
+        loss=loss,
+        label=label,
+        prediction=prediction,
+        metric=metric,
+        clip=clip,
+        order=order,
+        predictor=predictor,
+        alpha=None if alpha is None else inner_level(alpha),
+        confidence=confidence,
+        delta=delta,
+        dependence=dependence,
+    )
     found = run_watch(
         state,
-        WatchOptions(columns, predictor, level, confidence, delta, dependence),
+        settings,
         start=start,
         restart=restart,
         new=new or (),

@@ -145,7 +145,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     }
     return EvaluatedPart(
         measures,
-        {_fingerprint(path): path.name for path in files},
+        {fingerprint(path): path.name for path in files},
         {name: each.risks for name, each in found.items()},
         first.labels,
         files[0].name + (f" and {len(files) - 1:,} more" if len(files) > 1 else ""),
@@ -353,7 +353,7 @@ def _as_list(group: Any) -> list[str | Path]:
     )
 
 
-def _fingerprint(path: Path) -> str:
+def fingerprint(path: Path) -> str:
     """What tells a file from others, also where it was copied: its size and both its ends."""
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())

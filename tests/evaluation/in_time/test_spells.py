@@ -11,13 +11,13 @@ from studies.domains_in_time.coverage import spell_coverage
 from studies.domains_in_time.worlds import (
     InTime,
     ar_world,
+    autoregressive,
     regime_world,
     spell_worlds,
 )
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import quantile_bound, spell_bound, spell_length
-from eqrm.evaluation.inference.in_time.false_alarms import autoregressive
 from eqrm.evaluation.inference.in_time.spell_models import (
     _autoregressive,
     _densities,

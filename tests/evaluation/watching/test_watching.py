@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.evaluation.watching.claim import start_warnings
 from eqrm.evaluation.watching.state_file import FORMAT, previous_path, read_state
 from evaluation.watching.watch_worlds import (
     BAD,
@@ -96,9 +95,9 @@ REFUSED = {
     "name": (days(80, 1).assign(day="x"), "must be dates such as 2013-01-31 or numbers, got 'x'"),
     "renamed": (days(71, 1).assign(day="2020-03-12T00:00Z"), "same time as the last domain"),
     "seen": (days(80, 1).assign(seen=True), "'2020-03-21' was seen in training"),
-    "empty": (days(80, 0), "has columns, but no rows"),
+    "empty": (days(80, 0), "At least two domains are needed"),
     "nan": (with_nan(days(80, 2)), "loss"),
-    "columns": (days(80, 1).rename(columns={"day": "dy", "loss": "l"}), "columns 'day', 'loss'"),
+    "columns": (days(80, 1).rename(columns={"day": "dy", "loss": "l"}), "has no column 'loss'"),
 }
 
 
@@ -124,7 +123,12 @@ def test_all_problems_are_said_at_once(going: Path, capsys: pytest.CaptureFixtur
     chosen = [text for file in files for text in ("--new", file)]
     assert watch(going, *chosen, "--new", str(folder / "missing.csv")) == 2
     error = capsys.readouterr().err
-    for part in ("missing.csv' does not exist", "no rows", "columns 'day', 'loss'", "got 'x'"):
+    for part in (
+        "missing.csv' does not exist",
+        "At least two domains",
+        "has no column 'loss'",
+        "got 'x'",
+    ):
         assert part in error
     rows = pd.concat([REFUSED[name][0] for name in ("earlier", "again", "certified", "future")])
     assert watch(going, "--new", written(folder, rows, "rows.csv")) == 2
@@ -139,8 +143,14 @@ def test_all_problems_are_said_at_once(going: Path, capsys: pytest.CaptureFixtur
     [
         (["--metric", "brier"], "--metric is 'brier', but the watch was started with 'loss'"),
         (["--loss", "l2"], "--loss is 'l2', but the watch was started with 'loss'"),
-        (["--predictor", "other"], "is about 'model'"),
-        (["--alpha", ".95", "--delta", ".1"], "--alpha, --delta can only be given with --start"),
+        (
+            ["--predictor", "other"],
+            "'other', but the watch was started with 'model'",
+        ),
+        (
+            ["--alpha", ".95", "--delta", ".1"],
+            "--delta is 0.1, but the watch was",
+        ),
         (["--complete", "tomorrow"], "no open domain has this name"),
         (["--start", "ev.json", *COLUMNS, "--delta", ".01"], "watches another certificate"),
         (["--start", "ev.json", "--restart", "ev.json"], "cannot be combined"),
@@ -187,7 +197,10 @@ def test_a_watch_that_cannot_start_says_why(
 def test_what_is_not_an_evaluation_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for text, words in (("{", "is not an evaluation in JSON"), ("{}", "This is not an evaluation")):
+    for text, words in (
+        ("{", "is not an evaluation, or it was damaged"),
+        ("{}", "This is not an evaluation"),
+    ):
         (tmp_path / "e.json").write_text(text)
         assert watch(tmp_path / "n.state", "--start", str(tmp_path / "e.json"), *COLUMNS) == 2
         assert words in capsys.readouterr().err
@@ -281,15 +294,22 @@ def test_a_start_with_new_rows_can_be_run_again(
     assert len(domains(state)) == 3
 
 
-def test_doubts_about_the_certificate_are_said_at_the_start() -> None:
+def test_doubts_about_the_certificate_are_said_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rng = np.random.default_rng(0)
     steps = np.convolve(rng.normal(size=69), np.ones(10), mode="valid")
-    (similar,) = start_warnings(tuple(steps[:60] - np.linspace(0, steps[59], 60)), True, 0)
-    assert "use --dependence K" in similar
-    (trend,) = start_warnings(tuple(np.arange(60.0)), True, 1)
-    assert "certify on the most recent domains" in trend
-    assert start_warnings(tuple(rng.normal(size=60)), True, 0) == ()
-    assert start_warnings(tuple(np.arange(10.0)), True, 0) == ()
+    similar = steps[:60] - np.linspace(0, steps[59], 60)
+    for risks, doubt in (
+        (similar, "Warning: Consecutive domains have similar risks"),
+        (np.arange(60.0), "Warning: Risk grows over time"),
+        (rng.normal(size=60), None),
+    ):
+        old = days(0, 60).assign(loss=risks.repeat(ROWS))
+        state = tmp_path / f"{len(list(tmp_path.iterdir()))}.state"
+        assert watch(state, "--start", evaluation(tmp_path, old), *COLUMNS) == 0
+        told = capsys.readouterr().out
+        assert doubt in told if doubt else "Warning" not in told
 
 
 def test_level_confidence_and_order_are_those_of_the_evaluation(
@@ -304,7 +324,7 @@ def test_level_confidence_and_order_are_those_of_the_evaluation(
     assert watch(state, "--start", str(tmp_path / "ev.json"), *COLUMNS) == 0
     claim = read_state(state).claim
     assert (claim.certificate.alpha, claim.certificate.confidence) == (0.8, 0.9)
-    assert (claim.columns.order, claim.through) == ("week", 59)
+    assert (claim.settings.order, claim.through) == ("week", 59)
     new = days(60, 2).assign(day=["x"] * ROWS + ["y"] * ROWS, week=[58] * ROWS + [61] * ROWS)
     assert watch(state, "--new", written(tmp_path, new, "a.csv")) == 2
     assert "domain 'x' is earlier than 59" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.watching.arrivals import Arrival
+from eqrm.evaluation.watching.claim import Arrival
 from eqrm.evaluation.watching.state_file import read_state
 from evaluation.watching.watch_worlds import (
     BAD,

@@ -118,7 +118,7 @@ def killed_after(job: Callable[[], Any], seconds: float) -> bool:
 
 def judged_directly(claim: Any, risks: list[float]) -> list[float]:
     """The evidence after each domain, by the watch of Python."""
-    made = Watch(claim.certificate, claim.delta, reference=claim.risks)
+    made = Watch(claim.certificate, claim.settings.delta, reference=claim.risks)
     return [made.update(risk) for risk in risks]
 
 

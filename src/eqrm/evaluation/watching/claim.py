@@ -1,107 +1,148 @@
-"""What is watched: the certificate of a predictor, and where the risks of new domains come from."""
+"""What is watched: the certificate of a predictor, and the rows of new domains in files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import OPEN_FRACTION, check_all, is_number, one_of
+import numpy as np
+
+from eqrm.checks import (
+    CONFIDENCE,
+    NON_NEGATIVE_INTEGER,
+    OPEN_FRACTION,
+    Problems,
+    are_numbers,
+    check_all,
+    one_of,
+    optional,
+)
+from eqrm.data.tables.files import find_files
 from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
+from eqrm.evaluation.evaluate import measured_predictors
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.exchangeability import order_test
 from eqrm.evaluation.inference.in_time.drift import FEWEST_REFERENCES
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.in_time.watch import Watch
-from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.parts import fingerprint
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
 from eqrm.level import Level
 from eqrm.text import did_you_mean
 
-ALPHA, CONFIDENCE, DELTA = 0.9, 0.95, 0.05
+USUAL = {"alpha": 0.9, "confidence": 0.95, "delta": 0.05, "dependence": 0}
 GIVEN_LOSS = "loss"
 """What an evaluation calls its loss where losses were given, and not computed."""
+SHORT = 16
+"""Digits of a file's fingerprint that the state keeps for every domain in it."""
 Time = str | int | float
 """When a domain was, ready for JSON: dates as strings of one length. Both are compared as is."""
 
 
 @dataclass(frozen=True)
-class WatchedColumns:
-    """The columns of files with new domains, and how losses are computed from them.
+class WatchSettings:
+    """The certificate to watch and the columns of new files; None where nothing was said.
 
-    Either ``loss``, or ``label`` and ``prediction`` with ``metric`` and ``clip``.
+    New files hold either ``loss``, or ``label`` and ``prediction``, from which losses are computed
+    by ``metric`` and ``clip``. ``order`` is the time of each row, where the domains' names are not
+    their times.
     """
 
+    domain: tuple[str, ...] | None = None
     loss: str | None = None
     label: str | None = None
     prediction: str | None = None
-    domain: tuple[str, ...] = ()
     metric: str | None = None
     clip: float | None = None
     order: str | None = None
-    """The time of each row, where the domains' names are not their times."""
+    predictor: str | None = None
+    alpha: LevelLike | None = None
+    confidence: float | None = None
+    delta: float | None = None
+    dependence: int | None = None
 
-    def differing(self, given: WatchedColumns) -> list[str]:
-        """What was given now and is not what is watched."""
-        return [
-            f"--{name} is {_shown(theirs)}, but the watch was started with {_shown(ours)}."
-            for name, ours, theirs in self._beside(given)
-            if theirs not in (None, ()) and theirs != ours
-        ]
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is not None."""
+        found = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
 
-    def updated(self, given: WatchedColumns) -> WatchedColumns:
-        """The same, with what was given in its place."""
-        given_now = {n: theirs for n, _, theirs in self._beside(given) if theirs not in (None, ())}
-        return replace(self, **given_now)
-
-    def _beside(self, other: WatchedColumns) -> list[tuple[str, Any, Any]]:
-        return [(f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self)]
-
-    def completed(self, loss: str) -> WatchedColumns:
-        """With the metric of the certificate; raises where columns are missing or too many."""
-        metric = self.metric or loss
+    def check(self) -> None:
+        """Refuse numbers that no watch can have, all of them at once."""
         check_all(
-            lambda: _refuse(
-                not self.domain, "--domain COLUMN is required: the domain of each new row."
-            ),
-            lambda: _refuse(
-                metric != loss,
-                f"The certificate is about the {loss_in_words(loss)}, and --metric is {metric!r}.",
-            ),
-            lambda: self._refuse_columns(loss),
+            lambda: optional(OPEN_FRACTION).check(self.delta, "--delta"),
+            lambda: optional(CONFIDENCE).check(self.confidence, "--confidence"),
+            lambda: optional(NON_NEGATIVE_INTEGER).check(self.dependence, "--dependence"),
         )
-        return replace(self, metric=metric, clip=self.clip or 0.0)
 
-    def _refuse_columns(self, loss: str) -> None:
-        if loss == GIVEN_LOSS:
-            _refuse(
-                self.loss is None or bool(self.label or self.prediction),
-                "The certificate is about losses that were given, so new files need them too: "
-                "--loss COLUMN, and neither --label nor --prediction.",
+    def refuse_differing(self, given: WatchSettings) -> None:
+        """Raise if something else is said now than what is watched."""
+        now = given.said
+        if given.alpha is not None:
+            now["alpha"] = checked_alpha(given.alpha)
+        problems = [
+            f"--{name} is {value!r}, but the watch was started with {getattr(self, name)!r}."
+            for name, value in now.items()
+            if value != getattr(self, name)
+        ]
+        if problems:
+            advice = "Leave it out, or watch a new certificate (--restart)."
+            raise SettingError(" ".join([*problems, advice]))
+
+    def completed(self, evaluation: Evaluation) -> WatchSettings:
+        """With what the evaluation says; raises where columns are missing or too many."""
+        loss, bounds = evaluation.loss, evaluation.bounds
+        clip, problems = self.clip or 0.0, []
+        if loss == "log-loss" and bounds is not None:
+            clip = float(f"{math.exp(-bounds[1]):.12g}")
+            if self.clip is not None and not math.isclose(self.clip, clip, rel_tol=1e-9):
+                problems.append(
+                    f"The certificate is about probabilities clipped to [{clip:g}, 1 - {clip:g}], "
+                    f"and --clip is {self.clip:g}. Leave --clip out."
+                )
+        if not self.domain:
+            problems.append("--domain COLUMN is required: the domain of each new row.")
+        if self.metric not in (None, loss):
+            problems.append(
+                f"The certificate is about the {loss_in_words(loss)}, and --metric is "
+                f"{self.metric!r}."
             )
-            return
-        _refuse(
-            self.loss is not None or not self.label or not self.prediction,
-            f"The certificate is about the {loss_in_words(loss)} of predictions, so new files need "
-            "labels and predictions: --label COLUMN and --prediction COLUMN, and not --loss.",
-        )
+        predicted = bool(self.label and self.prediction) and self.loss is None
+        if loss == GIVEN_LOSS and (self.loss is None or self.label or self.prediction):
+            problems.append(
+                "The certificate is about losses that were given, so new files need them too: "
+                "--loss COLUMN, and neither --label nor --prediction."
+            )
+        elif loss != GIVEN_LOSS and not predicted:
+            problems.append(
+                f"The certificate is about the {loss_in_words(loss)} of predictions, so new files "
+                "need labels and predictions: --label COLUMN and --prediction COLUMN, and not "
+                "--loss."
+            )
+        if problems:
+            raise SettingError(" ".join(problems))
+        order = evaluation.order
+        known = None if order is None or order.name == DomainOrder.name else order.name
+        return replace(self, metric=loss, clip=clip, order=self.order or known)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedCertificate:
-    """A certificate, whose predictor it is about, and the domains that it was computed on."""
+    """A certificate, how it is watched, and the domains that it was computed on."""
 
-    predictor: str
     certificate: Certificate
-    delta: float
-    columns: WatchedColumns
+    settings: WatchSettings
     warnings: tuple[str, ...] = ()
     """What speaks against the certificate's assumption before anything new has come."""
     domains: tuple[Name, ...]
@@ -112,60 +153,51 @@ class WatchedCertificate:
     through: Time | None
     """The time of the last of the domains, if known."""
 
+    @property
+    def predictor(self) -> str:
+        """Whose certificate it is."""
+        return str(self.settings.predictor)
+
+    @property
+    def statement(self) -> tuple[Any, ...]:
+        """What it is about, whatever the options of its watch."""
+        return self.predictor, self.certificate.bound, self.domains, self.risks
+
     def watch(self) -> Watch:
         """A watch that has seen nothing yet."""
         ordered = self.through is not None and len(self.risks) >= FEWEST_REFERENCES
-        return Watch(self.certificate, self.delta, reference=self.risks if ordered else None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types, for JSON."""
-        own = {f.name: getattr(self.certificate, f.name) for f in fields(Certificate)}
-        return {
-            "predictor": self.predictor,
-            "certificate": own,
-            "delta": self.delta,
-            "columns": asdict(self.columns) | {"domain": list(self.columns.domain)},
-            "domains": list(self.domains),
-            "risks": list(self.risks),
-            "sizes": list(self.sizes),
-            "through": self.through,
-            "warnings": list(self.warnings),
-        }
+        return Watch(
+            self.certificate,
+            self.settings.delta or USUAL["delta"],
+            reference=self.risks if ordered else None,
+        )
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> WatchedCertificate:
-        """What :meth:`to_dict` described."""
-        columns, numbers = content["columns"], (*content["risks"], content["delta"])
+        """What ``dataclasses.asdict`` made of it."""
+        settings, lists = content["settings"], ("domains", "risks", "sizes", "warnings")
         if len(content["domains"]) != len(content["risks"]) or len(content["sizes"]) != 2:
             raise ValueError("its domains have no risks")
-        if not all(map(is_number, numbers)):
+        if not are_numbers([*content["risks"], settings["delta"]]):
             raise ValueError("a risk that is not a finite number")
         return cls(
             **{
                 **content,
                 "certificate": Certificate(**content["certificate"]),
-                "columns": WatchedColumns(**{**columns, "domain": tuple(columns["domain"])}),
-                **{key: tuple(content[key]) for key in ("domains", "risks", "sizes", "warnings")},
+                "settings": WatchSettings(**{**settings, "domain": tuple(settings["domain"])}),
+                **{name: tuple(content[name]) for name in lists},
             }
         )
 
 
 def certificate_to_watch(
-    path: Path,
-    columns: WatchedColumns,
-    *,
-    predictor: str | None = None,
-    usual: str | None = None,
-    alpha: LevelLike | None = None,
-    confidence: float | None = None,
-    delta: float = DELTA,
-    dependence: int = 0,
+    path: Path, given: WatchSettings, usual: str | None = None
 ) -> WatchedCertificate:
     """The certificate of a predictor, computed on the domains of an evaluation in a file.
 
-    The file is ``evaluation.json`` of ``eqrm train``, or what ``eqrm evaluate --format json``
-    wrote. Level and confidence are those of its certificates, or else 0.9 and 0.95. The predictor
-    is the only one, or ``usual``, unless ``predictor`` names another.
+    The file is what ``eqrm train`` or ``eqrm evaluate --format json`` wrote. Level and confidence
+    are those given, or of the evaluation, or else 0.9 and 0.95. The predictor is the one given, or
+    the only one, or ``usual``.
     """
     evaluation, known = _read(path)
     if evaluation.nesting is not None:
@@ -173,46 +205,33 @@ def certificate_to_watch(
             f"{path} is about domains inside groups, which a watch cannot tell apart. Evaluate "
             "without --within."
         )
-    name = _chosen(evaluation, predictor, usual, path)
-    complete = _clipped_as(evaluation, columns).completed(evaluation.loss)
-    ordered = evaluation.order
-    if complete.order is None and ordered is not None and ordered.name != DomainOrder.name:
-        complete = replace(complete, order=ordered.name)
-    OPEN_FRACTION.check(delta, "--delta")
-    measured = evaluation[name]
-    times = _times(evaluation, complete)
-    order = range(len(measured)) if times is None else sorted(range(len(measured)), key=_by(times))
-    risks = tuple(float(measured.risks[place]) for place in order)
-    if times is None and complete.order is None:
+    name = _chosen(evaluation, given.predictor, usual, path)
+    asked = {**USUAL, **known, **{k: v for k, v in given.said.items() if k in USUAL}}
+    settings = replace(given.completed(evaluation), predictor=name)
+    measured, dependence = evaluation[name], asked["dependence"]
+    times = _times(evaluation, settings)
+    if times is None and (dependence or settings.order is None):
         raise SettingError(
-            "New domains are judged in the order of time, but the certified domains are neither "
-            f"dates nor numbers, such as {measured.domains[0]!r}. Name the column with the time of "
-            "each new row (--order COLUMN), and give it to 'eqrm evaluate' too."
-        )
-    if dependence and times is None:
-        raise SettingError(
-            "--dependence needs certified domains in the order of time, but their names are "
-            f"neither dates nor numbers, such as {measured.domains[0]!r}. Give 'eqrm evaluate' the "
-            "column of the time (--order)."
+            "New domains are judged in the order of time, and --dependence counts in it, but the "
+            f"certified domains are neither dates nor numbers, such as {measured.domains[0]!r}. "
+            "Name the column with the time of each new row (--order COLUMN), and give it to 'eqrm "
+            "evaluate' too."
         )
     if dependence and evaluation.order is not None:
         evaluation.order.arranged(measured.risks, measured.domains)  # refuses equal times
-    found = quantile_bound(
-        risks,
-        known.get("alpha", ALPHA) if alpha is None else alpha,
-        known.get("confidence", CONFIDENCE) if confidence is None else confidence,
-        dependence,
-    )
+    places = list(range(len(measured)))
+    if times is not None:
+        places.sort(key=times.__getitem__)
+    risks = tuple(float(measured.risks[place]) for place in places)
+    found = quantile_bound(risks, asked["alpha"], asked["confidence"], dependence)
     return WatchedCertificate(
-        predictor=name,
         certificate=found,
-        delta=float(delta),
-        columns=complete,
-        domains=tuple(measured.domains[place] for place in order),
+        settings=replace(settings, **{**asked, "alpha": found.alpha}),
+        domains=tuple(measured.domains[place] for place in places),
         risks=risks,
         sizes=(int(measured.counts.min()), int(measured.counts.max())),
         through=None if times is None else max(times),
-        warnings=start_warnings(risks, times is not None, dependence),
+        warnings=_doubts(risks, times is not None, dependence),
     )
 
 
@@ -231,41 +250,26 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
         "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … --format json "
         "--output FILE' wrote."
     )
-    regular_file(path)
+    text = regular_file(path).read_text(encoding="utf-8", errors="replace")
     try:
-        content = parsed_json(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror}. {advice}") from None
-    except ValueError:
-        raise DataFileError(f"{path} is not an evaluation in JSON. {advice}") from None
-    try:
+        content = parsed_json(text)
         found = Evaluation.from_dict(content)
         if found.order is not None and len(found.order.times) != len(found.domains):
             raise ValueError(found.order)
-        return found, _settings_in(content)
+        known = {k: v for k, v in content.get("risk_table", {}).items() if k == "confidence"}
+        if "alpha" in (summary := content.get("summary", {})):
+            known["alpha"] = Level.parse(summary["alpha"])
     except EqrmError as error:
         raise DataFileError(f"{path}: {error} {advice}") from None
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
-        raise DataFileError(f"{path} is an evaluation that was damaged. {advice}") from None
-
-
-def _clipped_as(evaluation: Evaluation, columns: WatchedColumns) -> WatchedColumns:
-    """With the clip of an evaluation, which bounded its log-loss; another one is refused."""
-    if evaluation.loss != "log-loss" or evaluation.bounds is None:
-        return columns
-    clip = float(f"{math.exp(-evaluation.bounds[1]):.12g}")
-    if columns.clip is not None and not math.isclose(columns.clip, clip, rel_tol=1e-9):
-        raise SettingError(
-            f"The certificate is about probabilities clipped to [{clip:g}, 1 - {clip:g}], and "
-            f"--clip is {columns.clip:g}. Leave --clip out."
-        )
-    return replace(columns, clip=columns.clip or clip)
+        raise DataFileError(f"{path} is not an evaluation, or it was damaged. {advice}") from None
+    return found, known
 
 
 def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, path: Path) -> str:
-    if predictor is not None:
-        return one_of(predictor, evaluation.predictors, "predictor")
     names = list(evaluation.predictors)
+    if predictor is not None:
+        return one_of(predictor, names, "predictor")
     if usual in names:
         return str(usual)
     if len(names) > 1:
@@ -276,18 +280,11 @@ def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, pa
     return names[0]
 
 
-def _settings_in(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Level and confidence that 'eqrm evaluate' was asked for, where the file says so."""
-    summary, table = content.get("summary", {}), content.get("risk_table", {})
-    found = {"alpha": Level.parse(summary["alpha"])} if "alpha" in summary else {}
-    return found | {key: table[key] for key in ("confidence",) if key in table}
-
-
-def _times(evaluation: Evaluation, columns: WatchedColumns) -> list[Time] | None:
+def _times(evaluation: Evaluation, settings: WatchSettings) -> list[Time] | None:
     """When the certified domains were; None where neither a column nor their names say so."""
     if evaluation.order is not None:
         return plain_times(evaluation.order.times)
-    if columns.order not in (None, *columns.domain):
+    if settings.order is not None and settings.domain != (settings.order,):
         return None
     try:
         return plain_times(as_times(list(evaluation.domains), "domains"))
@@ -295,7 +292,7 @@ def _times(evaluation: Evaluation, columns: WatchedColumns) -> list[Time] | None
         return None
 
 
-def start_warnings(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[str, ...]:
+def _doubts(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[str, ...]:
     """What speaks against the assumption of a certificate on domains with these risks."""
     if not ordered:
         return (
@@ -306,28 +303,67 @@ def start_warnings(risks: tuple[float, ...], ordered: bool, dependence: int) -> 
     if len(risks) < FEWEST_REFERENCES:
         return ()
     found = order_test(risks)
-    if found.rejected == "serial" and not dependence:
-        return (
-            f"Consecutive certified domains have similar risks (p = {found.p_value:.2g}). They do "
-            "not look independent, so the certificate may be too optimistic, and false alarms more "
-            "frequent: use --dependence K where K is known.",
+    known = found.rejected == "serial" and dependence > 0
+    return () if found.warning is None or known else (found.warning,)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The rows of one domain in one file: when, how many, and the mean of their losses.
+
+    ``source`` tells the file from others by its content, ``place`` by where it is, and ``seen``
+    says whether the model was trained on the domain (the column that ``eqrm predict`` writes).
+    """
+
+    domain: Name
+    time: Time
+    examples: int
+    risk: float
+    source: str
+    file: str
+    seen: bool = False
+    place: str = ""
+
+
+def read_arrivals(patterns: Sequence[str], settings: WatchSettings) -> list[Arrival]:
+    """The domains in CSV and Parquet files, patterns or folders; all problems are one error."""
+    problems, found = Problems(), list[Arrival]()
+    paths: dict[Path, None] = {}
+    for pattern in patterns:
+        with problems.noted():
+            paths |= dict.fromkeys(find_files([pattern]))
+    for path in paths:
+        with problems.noted(path.name):
+            found += _of_file(path, settings)
+    if problems:
+        raise DomainDataError(" ".join(problems))
+    return found
+
+
+def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
+    predictor, names = str(settings.predictor), settings.domain or ()
+    measured: dict[str, Any] = {"losses": {predictor: settings.loss}}
+    if settings.loss is None:
+        measured = {"labels": settings.label, "predictions": {predictor: settings.prediction}}
+        measured |= {"metric": settings.metric, "clip": settings.clip}
+    order = None if names == (settings.order,) else settings.order
+    # One thread, so that sums are added up in the same order every time.
+    spec = MeasurementSpec(list(names), **measured, order=order, part=True, threads=1)
+    found = measured_predictors([path], spec)[predictor]
+    risks, facts = found.risks, found.facts
+    if facts.began is None:
+        times = as_times(list(risks.domains), "The domains", "Name the column of time (--order).")
+    else:
+        times = np.array([facts.began[str(name)] for name in risks.domains])
+    seen, source = facts.seen or (), fingerprint(path)[:SHORT]
+    place = sha256(str(path.resolve()).encode()).hexdigest()[:SHORT]
+    return [
+        Arrival(name, time, n, risk, source, path.name, str(name) in seen, place)
+        for name, time, n, risk in zip(
+            risks.domains,
+            plain_times(times),
+            risks.counts.tolist(),
+            risks.risks.tolist(),
+            strict=True,
         )
-    if found.rejected == "trend":
-        return (
-            f"The risk of the certified domains changes over time (p = {found.p_value:.2g}), so "
-            "that new ones may differ from them: certify on the most recent domains.",
-        )
-    return ()
-
-
-def _by(times: list[Time]) -> Any:
-    return lambda place: times[place]
-
-
-def _refuse(wrong: bool, message: str) -> None:
-    if wrong:
-        raise SettingError(message)
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(repr, value)) if isinstance(value, tuple) else repr(value)
+    ]

@@ -1,78 +1,33 @@
-"""The job of ``eqrm watch``: start or restart a watch, take new rows, judge, keep the state."""
+"""The job of ``eqrm watch``: start or restart a watch, take new rows, judge them, keep and tell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, OPEN_FRACTION, check_all, optional
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.inference.risk_checks import LevelLike
-from eqrm.evaluation.rounding import rounded_up
-from eqrm.evaluation.watching.arrivals import read_arrivals
+from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
+from eqrm.evaluation.presenting.report.page import assembled_page
+from eqrm.evaluation.rounding import as_percent, rounded_up, significant
 from eqrm.evaluation.watching.claim import (
-    DELTA,
     WatchedCertificate,
-    WatchedColumns,
+    WatchSettings,
     certificate_to_watch,
+    read_arrivals,
 )
-from eqrm.evaluation.watching.state import ALL, Record, WatchState
+from eqrm.evaluation.watching.state import ALL, LEFT_OUT, Record, WatchState
 from eqrm.evaluation.watching.state_file import locked, read_state, write_state
+from eqrm.files.writing import write_text
+from eqrm.text import aligned, counted, listed, one_line, wrapped
 
-
-@dataclass(frozen=True)
-class WatchOptions:
-    """What to watch; None where nothing was said.
-
-    With ``--start`` that means the usual, with ``--restart`` and otherwise what the watch has.
-    """
-
-    columns: WatchedColumns
-    predictor: str | None = None
-    alpha: LevelLike | None = None
-    confidence: float | None = None
-    delta: float | None = None
-    dependence: int | None = None
-
-    def claim(self, evaluation: Path, usual: str | None = None) -> WatchedCertificate:
-        """The certificate to watch; ``usual`` is the predictor where none is named."""
-        return certificate_to_watch(
-            evaluation,
-            self.columns,
-            predictor=self.predictor,
-            usual=usual,
-            alpha=self.alpha,
-            confidence=self.confidence,
-            delta=DELTA if self.delta is None else self.delta,
-            dependence=self.dependence or 0,
-        )
-
-    def after(self, earlier: WatchedCertificate) -> WatchOptions:
-        """The same, with what an earlier watch had where nothing was said."""
-        old = earlier.certificate
-        known = {"alpha": old.alpha, "confidence": old.confidence, "delta": earlier.delta}
-        known["dependence"] = old.dependence
-        unsaid = {name: value for name, value in known.items() if getattr(self, name) is None}
-        columns = replace(earlier.columns.updated(self.columns), clip=self.columns.clip)
-        return replace(self, columns=columns, **unsaid)  # type: ignore[arg-type]
-
-    def refuse_differing(self, claim: WatchedCertificate) -> None:
-        """Raise if something was said that only a start or a restart can say."""
-        settled = ("alpha", "confidence", "delta", "dependence")
-        said = [f"--{name}" for name in settled if getattr(self, name) is not None]
-        problems = claim.columns.differing(self.columns)
-        if said:
-            problems.append(f"{', '.join(said)} can only be given with --start or --restart.")
-        if self.predictor not in (None, claim.predictor):
-            problems.append(
-                f"--predictor is {self.predictor!r}, but the certificate that is watched is about "
-                f"{claim.predictor!r}."
-            )
-        if problems:
-            advice = "Leave it out, or watch a new certificate (--restart)."
-            raise SettingError(" ".join([*problems, advice]))
+EXIT_CODES = {HOLDS: 0, SUSPICIOUS: 3, BROKEN: 4}
+MOST_MISSES, MOST_OPEN = 10, 5
+"""Domains above the bound that are listed, the latest ones, and open ones, the earliest."""
+MOST_DRAWN, MOST_LISTED = 2000, 500
+"""New domains in the pictures and in the table of the page; certified ones count extra."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +42,7 @@ class WatchOutcome:
 
 def run_watch(
     path: Path,
-    options: WatchOptions,
+    settings: WatchSettings,
     *,
     start: Path | None = None,
     restart: Path | None = None,
@@ -99,72 +54,62 @@ def run_watch(
     The same command again changes nothing. Domains are complete unless ``complete`` says
     otherwise (see :meth:`WatchState.with_rows`).
     """
-    check_all(
-        lambda: _refuse_both(start, restart),
-        lambda: optional(OPEN_FRACTION).check(options.delta, "--delta"),
-        lambda: optional(CONFIDENCE).check(options.confidence, "--confidence"),
-        lambda: optional(NON_NEGATIVE_INTEGER).check(options.dependence, "--dependence"),
-    )
+    settings.check()
+    if start is not None and restart is not None:
+        raise SettingError(
+            "--start and --restart cannot be combined. Use --start for a new file, and --restart "
+            "to go on with a new certificate."
+        )
     with locked(path):
-        known = None if start is not None and not path.exists() else read_state(path)
-        state, notes = _begun(path, known, options, start, restart)
-        begun = state is not known
-        before = len(state.history)
+        known, notes = None, list[str]()
+        if start is not None and not path.exists():
+            state = WatchState.begin(certificate_to_watch(start, settings))
+        else:
+            known = read_state(path)
+            state, notes = _gone_on(path, known, settings, start, restart)
+        begun, before = state is not known, len(state.history)
         if new or complete:
-            claim = state.claim
-            arrivals = read_arrivals(new, claim.columns, claim.predictor) if new else []
+            arrivals = read_arrivals(new, state.claim.settings) if new else []
             state = state.with_rows(arrivals, complete or [ALL])
         if known is None or state.entries() != known.entries():
             write_state(path, state)
     return WatchOutcome(state, state.history[before:], begun, (*notes, *state.notes))
 
 
-def _begun(
+def _gone_on(
     path: Path,
-    known: WatchState | None,
-    options: WatchOptions,
+    known: WatchState,
+    given: WatchSettings,
     start: Path | None,
     restart: Path | None,
 ) -> tuple[WatchState, list[str]]:
     """The state to go on with: that of the file, or one with a new certificate."""
-    if known is None and start is not None:
-        return WatchState.begin(options.claim(start)), []
-    known = known or read_state(path)
-    evaluation = start or restart
-    if evaluation is None:
-        options.refuse_differing(known.claim)
+    old = known.claim
+    if start is not None:
+        claim = certificate_to_watch(start, given)
+    elif restart is not None:
+        # What is not said stays as it was; the clip is that of the new evaluation.
+        kept = replace(old.settings, predictor=None, clip=None)
+        claim = certificate_to_watch(restart, replace(kept, **given.said), usual=old.predictor)
+    else:
+        old.settings.refuse_differing(given)
         return known, []
-    given = options if start is not None else options.after(known.claim)
-    claim = given.claim(evaluation, None if restart is None else known.claim.predictor)
-    if claim.to_dict() == known.claim.to_dict():
+    if claim == old:
         return known, [f"{path} watches this certificate already: nothing to start."]
     if start is not None:
         raise DomainDataError(
-            f"{path} watches another certificate, that of {known.claim.predictor!r}. Choose "
-            "another file, or use --restart to go on with a new certificate in the same file."
+            f"{path} watches another certificate, that of {old.predictor!r}. Choose another file, "
+            "or use --restart to go on with a new certificate in the same file."
         )
-    _refuse_repeated(claim, known)
+    # What was watched before is not watched anew: that would only reset the evidence.
+    if any(domains and claim.statement == past.statement for past, domains in known.watches):
+        raise SettingError(
+            f"A certificate on the same domains with the same bound, "
+            f"{rounded_up(claim.certificate.bound)}, was watched in this file before. Its "
+            "evidence cannot be reset by watching it anew: evaluate domains since the change, "
+            "or start a watch with other options in another file."
+        )
     return known.restarted(claim), _about_restart(known)
-
-
-def _refuse_repeated(claim: WatchedCertificate, known: WatchState) -> None:
-    """Refuse what was watched before with other options: that would only reset the evidence."""
-    asked = _statement(claim.to_dict())
-    for entry, after in zip(known.history, known.history[1:], strict=False):
-        watched = "certificate" in entry and "domain" in after
-        if watched and _statement(entry["certificate"]) == asked:
-            raise SettingError(
-                f"A certificate on the same domains with the same bound, "
-                f"{rounded_up(claim.certificate.bound)}, was watched in this file before. Its "
-                "evidence cannot be reset by watching it anew: evaluate domains since the change, "
-                "or start a watch with other options in another file."
-            )
-
-
-def _statement(claim: Mapping[str, Any]) -> list[Any]:
-    """What a certificate is about, whatever the options of its watch."""
-    kept = ("predictor", "domains", "risks")
-    return [claim["certificate"]["bound"], *(claim[key] for key in kept)]
 
 
 def _about_restart(before: WatchState) -> list[str]:
@@ -177,9 +122,167 @@ def _about_restart(before: WatchState) -> list[str]:
     ]
 
 
-def _refuse_both(start: Path | None, restart: Path | None) -> None:
-    if start is not None and restart is not None:
-        raise SettingError(
-            "--start and --restart cannot be combined. Use --start for a new file, and --restart "
-            "to go on with a new certificate."
+def watch_in_words(found: WatchOutcome) -> str:
+    """What the command did, then the verdict with its numbers, then what else to know."""
+    state = found.state
+    parts = []
+    if found.begun:
+        warnings = [f"Warning: {text}" for text in state.claim.warnings]
+        parts = [wrapped(*_about_certificate(state), *warnings)]
+    if found.judged:
+        parts.append(wrapped(_new_domains(found.judged)))
+        missed = [record for record in found.judged if record["missed"]]
+        if missed:
+            parts.append(_misses(missed, state.watch.bound))
+    parts.append(wrapped(*_verdict(state)))
+    notes = [*found.notes, *_about_small_domains(found), *_about_open_domains(state)]
+    if notes:
+        parts.append(wrapped(*(f"Note: {note}" for note in notes)))
+    return "\n\n".join(parts)
+
+
+def _about_certificate(state: WatchState) -> list[str]:
+    """What is watched, and what that assumes."""
+    claim = state.claim
+    return [
+        f"Watching the certificate of '{one_line(claim.predictor)}'. {claim.certificate.sentence}",
+        state.watch.assumption,
+        "The certificate itself fails with a probability of at most "
+        f"{as_percent(round(1.0 - claim.certificate.confidence, 10))}, which adds to that of a "
+        "false alarm.",
+    ]
+
+
+def _verdict(state: WatchState) -> list[str]:
+    """The verdict, what to do after an alarm, and whether the risk's distribution changed."""
+    report, judged = state.report, state.judged
+    if report.alarm is None:
+        told = [report.sentence]
+    else:
+        told = [
+            report.told(judged[report.alarm - 1]["domain"]),
+            "Find the cause. To go on, compute a new certificate on domains after the change, and "
+            "restart the watch with it: eqrm watch STATE --restart evaluation.json.",
+        ]
+    if report.drift_evidence is not None and report.domains:
+        now, most = report.drift_evidence, report.largest_drift_evidence or 0.0
+        largest = f", largest {most:.3g}" if most > now else ""
+        numbers = f"evidence {now:.3g}{largest}; the alarm rings at {report.alarm_at:.3g}"
+        if report.drift_alarm is None:
+            told.append(f"No sign that the distribution of the risk has changed ({numbers}).")
+        else:
+            when = judged[report.drift_alarm - 1]["domain"]
+            told.append(
+                f"The distribution of the risk has changed, for better or worse: that alarm rang "
+                f"at '{when}' ({numbers})."
+            )
+    return told
+
+
+def _new_domains(judged: Sequence[Record]) -> str:
+    first, last = judged[0]["domain"], judged[-1]["domain"]
+    examples = sum(record["examples"] for record in judged)
+    which = f"'{first}'" if len(judged) == 1 else f"'{first}' to '{last}'"
+    told = f"{counted(len(judged), 'new domain')}, {which}, with {counted(examples, 'example')}."
+    left_out = [record["domain"] for record in judged if record["verdict"] == LEFT_OUT]
+    if left_out:
+        told += (
+            f" Not judged, because they depend on the domains of the certificate: "
+            f"{listed(left_out)}."
         )
+    return told
+
+
+def _misses(missed: Sequence[Record], bound: float) -> str:
+    shown = missed[-MOST_MISSES:]
+    which = "" if len(shown) == len(missed) else f", the last {len(shown)}"
+    rows = [
+        [
+            str(record["domain"]),
+            f"{record['examples']:,}",
+            f"{record['risk']:.4f}",
+            "" if record["evidence"] is None else f"{record['evidence']:.3g}",
+        ]
+        for record in shown
+    ]
+    head = f"Above the bound of {rounded_up(bound)}: {counted(len(missed), 'domain')}{which}"
+    return f"{head}\n{aligned([['domain', 'examples', 'risk', 'evidence'], *rows])}"
+
+
+def _about_small_domains(found: WatchOutcome) -> list[str]:
+    least = found.state.claim.sizes[0]
+    small = [record["domain"] for record in found.judged if 2 * record["examples"] < least]
+    if not small:
+        return []
+    return [
+        f"{counted(len(small), 'domain')} with fewer than half the examples of any certified "
+        f"domain ({least:,}), so that the measured risk varies more than the certificate allows "
+        f"for: {listed(small)}. If more rows come, use --complete."
+    ]
+
+
+def _about_open_domains(state: WatchState) -> list[str]:
+    told = []
+    waiting = [
+        f"'{one_line(str(record['domain']))}' with "
+        f"{counted(sum(part[1] for part in record['parts']), 'row')}"
+        for record in state.open_domains
+        if not record["complete"]
+    ]
+    if waiting:
+        extra = len(waiting) - MOST_OPEN
+        more = f", and {counted(extra, 'more')}" if extra > 0 else ""
+        told.append(
+            f"{counted(len(waiting), 'domain')} open, not judged yet: "
+            f"{', '.join(waiting[:MOST_OPEN])}{more}. More rows may come; --complete says when all "
+            "have."
+        )
+    done = [record["domain"] for record in state.open_domains if record["complete"]]
+    if done:
+        told.append(f"Complete, and waiting for an earlier domain that is open: {listed(done)}.")
+    return told
+
+
+def write_watch_page(state: WatchState, path: Path, command: str) -> None:
+    """Write the page of a watch to a file that needs nothing else to be opened."""
+    scripts = ("numbers.js", "charts.js", "watch.js")
+    write_text(path, assembled_page("watch.html", scripts, _content(state), command=command))
+
+
+def _content(state: WatchState) -> dict[str, Any]:
+    """Everything on the page, ready for JSON."""
+    claim, report, domains = state.claim, state.report, state.domains
+    return {
+        "predictors": [one_line(claim.predictor)],
+        "verdict": _verdict(state),
+        "claim": _about_certificate(state),
+        "warnings": claim.warnings,
+        "bound": claim.certificate.bound,
+        "boundText": rounded_up(claim.certificate.bound),
+        "alarmAt": report.alarm_at,
+        "suspiciousAt": math.sqrt(report.alarm_at),
+        "certified": {
+            "names": [one_line(str(name)) for name in claim.domains[-MOST_DRAWN:]],
+            "risks": significant(claim.risks[-MOST_DRAWN:]),
+        },
+        "domains": [
+            {
+                "name": one_line(str(record["domain"])),
+                "risk": significant(record["risk"]),
+                "evidence": None if record["evidence"] is None else significant(record["evidence"]),
+                **{key: record[key] for key in ("examples", "missed", "verdict")},
+            }
+            for record in domains[-MOST_DRAWN:]
+        ],
+        "watched": len(domains),
+        "listed": MOST_LISTED,
+        "earlier": [_earlier(*each) for each in state.watches[:-1]],
+    }
+
+
+def _earlier(claim: WatchedCertificate, domains: Sequence[Record]) -> str:
+    last = domains[-1]["verdict"] if domains else "none judged"
+    return (
+        f"{one_line(claim.predictor)}, bound {claim.certificate.bound:.4g}: "
+        f"{counted(len(domains), 'domain')}, {last}."
+    )

@@ -18,7 +18,7 @@ from eqrm.files.checked_json import read_checked_lines, write_checked_lines
 from eqrm.files.writing import CAN_LOCK, try_lock, whole_file
 from eqrm.text import counted
 
-FORMAT, WHAT = "eqrm watch 1", "the state of a watch"
+FORMAT, WHAT = "eqrm watch 2", "the state of a watch"
 ATTEMPTS = 100
 
 
@@ -84,10 +84,9 @@ def _about_previous(path: Path) -> str:
     if not kept.exists():
         return "Start a watch: eqrm watch STATE --start evaluation.json …"
     try:
-        state = _read(kept)
+        domains = [record for record in _read(kept).history if "domain" in record]
     except DataFileError:
         return f"{kept} is damaged too. Restore one of them from a copy, or start a new watch."
-    domains = [record for record in state.history if "domain" in record]
     last = f", the last of them {domains[-1]['domain']!r}" if domains else ""
     return (
         f"The state before the last change is in {kept} "

@@ -68,9 +68,7 @@ class WatchReport(Finding):
     @property
     def verdict(self) -> str:
         """ "still holds", "suspicious" or "broken"."""
-        if self.alarm is not None:
-            return BROKEN
-        return SUSPICIOUS if self.evidence >= math.sqrt(self.alarm_at) else HOLDS
+        return verdict_of(self.evidence, self.alarm_at, self.alarm is not None)
 
     @property
     def miss_rate(self) -> float | None:
@@ -80,6 +78,10 @@ class WatchReport(Finding):
     @property
     def sentence(self) -> str:
         """The verdict, with its numbers."""
+        return self.told()
+
+    def told(self, where: object = None) -> str:
+        """The same, where the alarm rang at a domain that has a name."""
         if not self.domains:
             return "No domain has been watched yet."
         rate = (
@@ -89,10 +91,19 @@ class WatchReport(Finding):
             f"where {as_percent(round(self.allowed, 10))} may"
         )
         rang = "" if self.alarm is None else f" The alarm rang at domain {self.alarm:,}."
+        if where is not None:
+            rang = f" The alarm rang at '{where}', domain number {self.alarm:,} of the watch."
         return (
             f"{self.verdict.capitalize()}: {rate}. Evidence {self.evidence:.3g}, largest "
             f"{self.largest_evidence:.3g}; the alarm rings at {self.alarm_at:.3g}.{rang}"
         )
+
+
+def verdict_of(evidence: float, alarm_at: float, rang: bool) -> str:
+    """The word for the evidence now, and whether it has been enough for an alarm before."""
+    if rang:
+        return BROKEN
+    return SUSPICIOUS if evidence >= math.sqrt(alarm_at) else HOLDS
 
 
 class Watch:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from studies.words import aligned
+from eqrm.markup import markdown_table
+from eqrm.text import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,10 +60,9 @@ class ResultTable:
 
     def markdown(self) -> str:
         """The table in Markdown, four digits."""
-        lines, width = [_markdown_row(row) for row in self._texts()], len(self.columns)
-        numeric = [all(isinstance(row[j], float) for row in self.rows) for j in range(width)]
-        marks = "".join("---:|" if each else "---|" for each in numeric)
-        return "\n".join([lines[0], f"|{marks}", *lines[1:]])
+        columns = [[row[j] for row in self.rows] for j in range(len(self.columns))]
+        numbers = [all(isinstance(cell, float) for cell in column) for column in columns]
+        return markdown_table(self._texts(), numbers, escaped=False)
 
     def section(self) -> str:
         """The table under its title, or folded away under it."""
@@ -92,10 +92,6 @@ def _text(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell + 0.0:.4g}"
     return cell
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
-"""Words of tables and messages: counts, times, aligned columns."""
+"""Words of tables and messages: counts and times."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 
 def counted(number: int, thing: str) -> str:
@@ -24,19 +22,3 @@ def duration(seconds: float) -> str:
         if seconds >= 1.5 * size:
             return counted(round(seconds / size), unit)
     return counted(max(1, round(seconds)), "second")
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text: the first left-aligned, the others right-aligned.
-
-    >>> print(aligned([["level", "risk"], ["0.9", "1.25"]]))
-    level  risk
-    0.9    1.25
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *rest in rows:
-        cells = [first.ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

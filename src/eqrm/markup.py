@@ -1,15 +1,16 @@
-"""HTML from Python values: every string from data is escaped here, and nowhere else.
+"""Tables and names in HTML, Markdown and LaTeX: one writer each, and the one place that escapes.
 
-A :class:`Markup` is HTML already; anything else becomes text: control characters are made visible
-by :func:`eqrm.text.printable`, and characters that HTML reads are replaced.
+In HTML a :class:`Markup` is written as it is; anything else becomes text: control characters are
+made visible by :func:`eqrm.text.printable`, and characters that HTML reads are replaced. Templates
+of pages hand every value to :func:`text`. For tables as text and CSV see :mod:`eqrm.text`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from eqrm.text import printable, shortened
 
@@ -19,12 +20,36 @@ _WORD_PART = re.compile(r"[^_\-/.:=,|]*[_\-/.:=,|]+|[^_\-/.:=,|]+")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
 LONG_WORD = 18
 """Letters in a row from which a label may be broken anywhere: no screen fits every name."""
+_MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_`[]~<&"})
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "{}$&#_%"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"±": r"$\pm$", "†": r"$^\dagger$", "α": r"$\alpha$", "–": "--"}
+)
+
+
+class Shown(NamedTuple):
+    """A cell with more than a text: ``small`` print below it, marked as the ``best`` of its column
+    (bold), or ``quiet`` (in italics)."""
+
+    text: str
+    small: str = ""
+    best: bool = False
+    quiet: bool = False
+
+
+Rows = Sequence[Sequence[str | Shown]]
+"""A table whose first row has the headings and whose first column has the names."""
 
 
 class Markup(str):
     """HTML, not to be escaped again."""
 
     __slots__ = ()
+
+    def __html__(self) -> Markup:
+        """Itself: what templates and :func:`text` ask for."""
+        return self
 
 
 def text(value: object) -> Markup:
@@ -35,8 +60,8 @@ def text(value: object) -> Markup:
     >>> text(text("&"))
     '&amp;'
     """
-    if isinstance(value, Markup):
-        return value
+    if hasattr(value, "__html__"):
+        return Markup(value.__html__())
     return Markup(escape(printable(str(value), lines=False)))
 
 
@@ -47,6 +72,21 @@ def typeset(sentence: str) -> str:
     ('from −1 to 2-fold', 'α\\xa0=\\xa00.9')
     """
     return _MINUS.sub("−", sentence).replace("α = ", "α\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+
+
+def label(name: object) -> Markup:
+    """A name that may be broken after a hyphen, a dot and the like, but not inside a word.
+
+    >>> label("boosted_trees")
+    '<bdi class="name">boosted_<wbr>trees</bdi>'
+    """
+    full = str(name)
+    shown = shortened(full, LONGEST_LABEL)
+    parts = _WORD_PART.findall(shown)
+    long = any(len(word) >= LONG_WORD for part in parts for word in part.split())
+    title = f' title="{text(shortened(full, 200))}"' if shown != full else ""
+    broken = "<wbr>".join(map(text, parts))
+    return Markup(f'<bdi class="name{" long" * long}"{title}>{broken}</bdi>')
 
 
 def joined(*children: object) -> Markup:
@@ -68,27 +108,6 @@ def element(tag: str, /, *children: object, **attributes: Any) -> Markup:
     if tag in VOID:
         return Markup(f"<{tag}{told}>")
     return Markup(f"<{tag}{told}>{joined(*children)}</{tag}>")
-
-
-def label(name: object) -> Markup:
-    """A name that may be broken after a hyphen, a dot and the like, but not inside a word.
-
-    >>> label("boosted_trees")
-    '<bdi class="name">boosted_<wbr>trees</bdi>'
-    """
-    full = str(name)
-    shown = shortened(full, LONGEST_LABEL)
-    parts = _WORD_PART.findall(shown)
-    inner = joined(
-        *(p for part in parts for p in (part, element("wbr"))[: 1 + (part is not parts[-1])])
-    )
-    long = any(len(word) >= LONG_WORD for part in parts for word in part.split())
-    return element(
-        "bdi",
-        inner,
-        class_="name long" if long else "name",
-        title=shortened(full, 200) if shown != full else None,
-    )
 
 
 def table(head: list[object], rows: list[Markup], **attributes: Any) -> Markup:
@@ -123,16 +142,88 @@ def lines_in_html(lines: str) -> Markup:
     >>> lines_in_html("a < b\\nc")
     '<p>a &lt; b<br>c</p>'
     """
-    return element("p", Markup("<br>".join(text(line) for line in lines.splitlines())))
+    return Markup(f"<p>{'<br>'.join(map(text, lines.splitlines()))}</p>")
 
 
-def table_in_html(header: Sequence[object], rows: Iterable[Sequence[object]], note: str) -> Markup:
-    """A table for a notebook, whose own style applies; the first column has the names.
+def html_table(rows: Rows) -> Markup:
+    """A table, for a notebook, whose own style applies, or for a page.
 
-    >>> table_in_html(["", "mean"], [["ERM", 0.5]], "Risk.")
-    '<table><thead><tr><th></th><th>mean</th></tr></thead><tbody><tr><th>ERM</th><td>0.5</td></tr></tbody></table><p>Risk.</p>'
+    >>> html_table([["", "mean"], ["ERM", Shown("0.5", "[0.4, ?]", best=True)]])[59:-16]
+    '<tr><th>ERM</th><td><b>0.5</b><br><small>[0.4, ?]</small></td></tr>'
     """
-    head = element("tr", *(element("th", each) for each in header))
-    body = [element("tr", element("th", f), *(element("td", c) for c in rest)) for f, *rest in rows]
-    table = element("table", element("thead", head), element("tbody", *body))
-    return joined(table, lines_in_html(note) if note else None)
+    head, *body = [[_in_html(cell) for cell in row] for row in rows]
+    lines = "".join(
+        f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+        for first, *cells in body
+    )
+    titles = "".join(f"<th>{cell}</th>" for cell in head)
+    return Markup(f"<table><thead><tr>{titles}</tr></thead><tbody>{lines}</tbody></table>")
+
+
+def _in_html(given: str | Shown) -> str:
+    cell = given if isinstance(given, Shown) else Shown(given)
+    shown = f"<b>{text(cell.text)}</b>" if cell.best else str(text(cell.text))
+    shown = f"<i>{shown}</i>" if cell.quiet else shown
+    return f"{shown}<br><small>{text(cell.small)}</small>" if cell.small else shown
+
+
+def markdown_table(rows: Rows, numbers: Sequence[bool] | None = None, escaped: bool = True) -> str:
+    """A table in Markdown. ``numbers`` are the columns that are aligned to the right, by default
+    all but the first; without ``escaped`` cells are Markdown already.
+
+    >>> print(markdown_table([["", "mean"], ["a_b", Shown("0.5", "[0.4, 0.6]", best=True)]]))
+    |  | mean |
+    |---|---:|
+    | a\\_b | **0.5**<br><sub>[0.4, 0.6]</sub> |
+    """
+    right = numbers or [i > 0 for i in range(len(rows[0]))]
+    lines = [f"| {' | '.join(_in_markdown(cell, escaped) for cell in row)} |" for row in rows]
+    rule = "".join("---:|" if each else "---|" for each in right)
+    return "\n".join([lines[0], f"|{rule}", *lines[1:]])
+
+
+def _in_markdown(given: str | Shown, escaped: bool) -> str:
+    cell = given if isinstance(given, Shown) else Shown(given)
+    shown = in_markdown(cell.text) if escaped else cell.text.replace("|", "\\|")
+    shown = f"**{shown}**" if cell.best else f"*{shown}*" if cell.quiet else shown
+    return f"{shown}<br><sub>{cell.small}</sub>" if cell.small else shown
+
+
+def in_markdown(line: str) -> str:
+    """A line as text in Markdown."""
+    return line.translate(_MARKDOWN)
+
+
+def latex_table(rows: Rows, head: Sequence[str] = ()) -> str:
+    """A tabular (needs booktabs), with a rule above the first row whose name is quiet.
+
+    ``head`` are lines of LaTeX in place of the headings.
+
+    >>> print(latex_table([["", "mean"], ["a_b", Shown("0.5", best=True)]]))
+    \\begin{tabular}{lc}
+    \\toprule
+     & mean \\\\
+    \\midrule
+    a\\_b & \\textbf{0.5} \\\\
+    \\bottomrule
+    \\end{tabular}
+    """
+    first, *body = [" & ".join(map(_in_latex, row)) + r" \\" for row in rows]
+    quiet = [isinstance(row[0], Shown) and row[0].quiet for row in rows[1:]]
+    if True in quiet:
+        body.insert(quiet.index(True), r"\midrule")
+    begin = [rf"\begin{{tabular}}{{l{'c' * (len(rows[0]) - 1)}}}", r"\toprule"]
+    end = [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join([*begin, *(head or [first]), r"\midrule", *body, *end])
+
+
+def _in_latex(given: str | Shown) -> str:
+    cell = given if isinstance(given, Shown) else Shown(given)
+    shown = in_latex(cell.text)
+    shown = rf"\textbf{{{shown}}}" if cell.best else shown
+    return rf"{shown} {{\scriptsize {in_latex(cell.small)}}}" if cell.small else shown
+
+
+def in_latex(line: str) -> str:
+    """A line as text in LaTeX."""
+    return line.translate(_LATEX)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eqrm.data.tables.frames import data_frame
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference
-from eqrm.markup import element, joined, lines_in_html, table_in_html
+from eqrm.markup import Shown, html_table, lines_in_html
 from eqrm.risks import MeasuredRisks
 
 if TYPE_CHECKING:
@@ -109,17 +109,16 @@ class PairedComparison(dict[str, list[Difference]]):
 
     def _repr_html_(self) -> str:
         """A row per statistic, a column per predictor; bold where the interval excludes 0."""
-        rows = []
+        rows: list[list[str | Shown]] = [["", *self]]
         for found in zip(*self.values(), strict=True):
             cells = []
             for each in found:
                 value, low, high = rounded_difference(each)
-                shown = element("b", value) if each.clear else value
                 ends = "" if each.refused else f"[{low}, {high}]"
-                cells.append(joined(shown, element("br"), element("small", ends)))
+                cells.append(Shown(value, ends, best=each.clear))
             rows.append([Statistic.of(found[0]).label, *cells])
         note = (
             f"Risk minus that of {self.baseline}, paired by domain; negative: lower. Bold: the "
             "interval excludes 0. No brackets: too few domains for an interval."
         )
-        return table_in_html(["", *self], rows, note)
+        return f"{html_table(rows)}{lines_in_html(note)}"

@@ -26,7 +26,7 @@ from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.table_cells import Cell, rounded_difference
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
-from eqrm.markup import element, table_in_html
+from eqrm.markup import html_table, in_markdown, lines_in_html, markdown_table
 from eqrm.risks import MeasuredRisks
 from eqrm.text import aligned, counted, csv_text, listed, one_line
 
@@ -214,11 +214,8 @@ class Leaderboard:
 
     def to_markdown(self) -> str:
         """The same as a Markdown table."""
-        header, *rows = self.table()
-        marks = [["---", *["---:"] * (len(header) - 1)]]
-        body = [[cell.replace("|", "\\|") for cell in row] for row in [header, *marks, *rows]]
-        lines = [f"| {' | '.join(row)} |" for row in body]
-        return "\n".join([self.sentence, "", *lines, "", *self.notes])
+        told = [in_markdown(line) for line in (self.sentence, *self.notes)]
+        return "\n".join([told[0], "", markdown_table(self.table()), "", *told[1:]])
 
     def to_csv(self) -> str:
         """A line per model and statistic, with all digits."""
@@ -270,9 +267,8 @@ class Leaderboard:
 
     def _repr_html_(self) -> str:
         """The table for a notebook."""
-        header, *rows = self.table()
-        notes = "\n".join(self.notes)
-        return f"{element('p', self.sentence)}{table_in_html(header, rows, notes)}"
+        notes = lines_in_html("\n".join(self.notes))
+        return f"{lines_in_html(self.sentence)}{html_table(self.table())}{notes}"
 
 
 def _mean_over(seeds: Sequence[MeasuredRisks]) -> MeasuredRisks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,16 @@ from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
 from eqrm.evaluation.measuring.skill import Skill
 from eqrm.evaluation.presenting.table_cells import (
     Cell,
-    CellMaker,
     Statistic,
     WorstDomain,
     headings,
-    risk_and_skill,
-    skill_text,
+    rows_of_cells,
     worst_domains,
 )
 from eqrm.evaluation.references import References
-from eqrm.evaluation.rounding import as_percent
+from eqrm.evaluation.rounding import as_percent, decimals, rounded
 from eqrm.level import Level
-from eqrm.markup import Markup, element, joined, table_in_html
+from eqrm.markup import Shown, html_table, latex_table, lines_in_html, markdown_table
 from eqrm.risks import MeasuredRisks
 from eqrm.text import aligned, csv_text, one_line
 
@@ -35,20 +34,6 @@ COLUMNS += ("standard_error", "best", "reference")
 """Of the table as CSV or data frame."""
 FROM_MEDIAN = Level(0.5)
 """Beside references, quantiles are shown from this level on."""
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-
-
 _MEANINGS = {
     QUANTILE: "{} of these domains have at most this risk",
     SUPERQUANTILE: "over the domains of highest risk",
@@ -107,8 +92,7 @@ class RiskTable:
             *(Statistic(SUPERQUANTILE, level) for level in superquantiles),
         )
         beside = {} if references is None else references.risks
-        maker = CellMaker(confidence, interpolation)
-        cells = maker.rows({**predictors, **beside}, statistics)
+        cells = rows_of_cells({**predictors, **beside}, statistics, confidence, interpolation)
         return cls(
             statistics=statistics,
             cells={name: cells[name] for name in predictors},
@@ -134,7 +118,14 @@ class RiskTable:
         With intervals there is a line per statistic, which fits a terminal; without, a line per
         predictor. Below are what the columns mean and the worst domains.
         """
-        parts = [aligned(self._upright() if intervals else self._flat()), self._legend(intervals)]
+        if intervals:
+            rows = [["", *(part for name in self.cells for part in (one_line(name), ""))]]
+            for statistic, *row in zip(self.statistics, *self.cells.values(), strict=True):
+                rows.append([statistic.label, *(t for c in row for t in (c.starred, c.interval))])
+        else:
+            rows = headings(self.statistics)
+            rows += [[one_line(n), *(c.starred for c in own)] for n, own in self.cells.items()]
+        parts = [aligned(rows), self._legend(intervals)]
         if self.reference_cells:
             table = aligned(self.beside_references())
             parts.append(f"Beside references, cross-fitted over domains (* the lowest):\n{table}")
@@ -146,30 +137,35 @@ class RiskTable:
                 parts.append(f"{heading}\n{aligned(rows)}")
         return "\n\n".join(parts)
 
-    def _flat(self) -> list[list[str]]:
-        header = headings(self.statistics)
-        return [*header, *([one_line(n), *map(_starred, cells)] for n, cells in self.cells.items())]
-
     def beside_references(self) -> list[list[str]]:
-        """Headings, and a line per predictor and reference: mean, quantiles from the median on,
-        and skill."""
+        """Headings, and a line per predictor and reference: mean, quantiles from the median on
+        (with the same decimals), and skill."""
         kept = [
             i
             for i, s in enumerate(self.statistics)
             if s.kind == MEAN or (s.kind == QUANTILE and s.level and not s.level < FROM_MEDIAN)
         ]
-        cells = {one_line(n): [row[i] for i in kept] for n, row in self.all_cells.items()}
-        skills = {one_line(name): skill for name, skill in self.skills.items()}
-        return risk_and_skill([self.statistics[i] for i in kept], cells, skills)
-
-    def _upright(self) -> list[list[str]]:
-        lines = [["", *(part for name in self.cells for part in (one_line(name), ""))]]
-        for i, statistic in enumerate(self.statistics):
-            row = [cells[i] for cells in self.cells.values()]
-            lines.append([statistic.label, *(t for c in row for t in (_starred(c), c.interval))])
+        cells = {name: [row[i] for i in kept] for name, row in self.all_cells.items()}
+        smallest = min(abs(cell.value) for row in cells.values() for cell in row)
+        places = max(decimals(smallest, None), 0)
+        lines = headings([self.statistics[i] for i in kept], self.kinds_of_skill)
+        for name, row in cells.items():
+            values = [f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in row]
+            lines.append([one_line(name), *values, *self.skill_of(name)])
         return lines
 
-    def _legend(self, intervals: bool) -> str:
+    @property
+    def kinds_of_skill(self) -> list[str]:
+        """What is known of the skill of any predictor or reference, such as AUC."""
+        return list(dict.fromkeys(kind for skill in self.skills.values() for kind in skill.named))
+
+    def skill_of(self, name: str) -> list[str]:
+        """The skill of a predictor or reference: three decimals, nothing where it is not known."""
+        own = self.skills[name].named if name in self.skills else {}
+        found = [own.get(kind) for kind in self.kinds_of_skill]
+        return ["" if v is None or math.isnan(v) else f"{v:.3f}" for v in found]
+
+    def _legend(self, intervals: bool, star: str = "*") -> str:
         words = [f"Risk over {self.domains} domains; lower is better.{self._explained()}"]
         if intervals:
             words.append(
@@ -177,9 +173,9 @@ class RiskTable:
                 f"independent; ? where there are too few for a limit{self._needed()}."
             )
         if self.reference_cells:
-            words.append("* the lowest, references included.")
+            words.append(f"{star} the lowest, references included.")
         elif len(self.cells) > 1:
-            words.append("* the lowest of the predictors.")
+            words.append(f"{star} the lowest of the predictors.")
         return "\n".join(words)
 
     def _explained(self) -> str:
@@ -198,66 +194,52 @@ class RiskTable:
     def _needed(self) -> str:
         """How many domains the limits need that are not given."""
         open_ends = {
-            statistic.label.removeprefix("average of "): cell.needed
+            s.heading[1] if s.kind == SUPERQUANTILE else s.label: cell.needed
             for cells in self.all_cells.values()
-            for statistic, cell in zip(self.statistics, cells, strict=True)
+            for s, cell in zip(self.statistics, cells, strict=True)
             if None in (cell.low, cell.high) and cell.needed and self.domains < cell.needed
         }
         told = ", ".join(f"{label}: {needed:.6g}" for label, needed in open_ends.items())
         return f" (needed for {told})" if told else ""
+
+    def _rows(self, intervals: bool, skills: bool) -> list[list[str | Shown]]:
+        """Headings, and a row per predictor and reference, whose names are quiet."""
+        kinds = self.kinds_of_skill if skills else []
+        found: list[list[str | Shown]] = [
+            ["predictor", *(statistic.label for statistic in self.statistics), *kinds]
+        ]
+        for name, cells in self.all_cells.items():
+            called = Shown(one_line(name), quiet=name in self.reference_cells)
+            shown = [Shown(c.text, c.interval if intervals else "", c.best) for c in cells]
+            found.append([called, *shown, *(self.skill_of(name) if skills else [])])
+        return found
 
     def to_markdown(self, intervals: bool = True) -> str:
         """A Markdown table with intervals in small print; the best value of a column is bold.
 
         Names of references are in italics.
         """
-        skills = list(dict.fromkeys(k for skill in self.skills.values() for k in skill.named))
-        header = ["predictor", *(s.label for s in self.statistics), *skills]
-        rows = []
-        for name, cells in self.all_cells.items():
-            own = self.skills[name].named if name in self.skills else {}
-            called = _in_markdown(one_line(name))
-            rows.append(
-                [
-                    f"*{called}*" if name in self.reference_cells else called,
-                    *(_markdown_cell(c, intervals) for c in cells),
-                    *(skill_text(own.get(key)) for key in skills),
-                ]
-            )
-        rule = "|".join(["---", *["---:"] * (len(header) - 1)])
-        body = [f"| {' | '.join(row)} |" for row in [header, *rows]]
-        return "\n".join([body[0], f"|{rule}|", *body[1:]])
+        return markdown_table(self._rows(intervals, skills=True))
 
     def to_latex(self, intervals: bool = False) -> str:
         """The layout of the paper's Tables 2 and 3 (needs booktabs and multirow); best in bold."""
         kinds = [s.kind for s in self.statistics]
-        groups = [(QUANTILE, "Quantile risk"), (SUPERQUANTILE, "Superquantile risk")]
-        titles, rules, labels = [r"\multirow{2}{*}{Alg.}", r"\multirow{2}{*}{Mean}"], [], ["", ""]
-        column = 3
-        for kind, title in groups:
-            width = kinds.count(kind)
-            if width:
+        titles, rules, column = [r"\multirow{2}{*}{Alg.}", r"\multirow{2}{*}{Mean}"], [], 3
+        for kind, title in ((QUANTILE, "Quantile risk"), (SUPERQUANTILE, "Superquantile risk")):
+            if width := kinds.count(kind):
                 titles.append(rf"\multicolumn{{{width}}}{{c}}{{{title}}}")
                 rules.append(rf"\cmidrule(lr){{{column}-{column + width - 1}}}")
                 column += width
-        labels += [str(s.level) for s in self.statistics if s.level is not None]
-        lines = [
-            rf"\begin{{tabular}}{{@{{}}l{'c' * len(kinds)}@{{}}}} \toprule",
+        labels = ["", "", *(str(s.level) for s in self.statistics if s.level is not None)]
+        head = [
             " & ".join(titles) + r" \\ " + " ".join(rules),
-            " & ".join(labels).strip() + r" \\ \midrule",
+            " & ".join(labels).strip() + r" \\",
         ]
-        for name, cells in self.all_cells.items():
-            if name in self.reference_cells and name == next(iter(self.reference_cells)):
-                lines[-1] += r" \midrule"
-            called = "".join(_LATEX.get(c, c) for c in one_line(name))
-            row = " & ".join([called, *(_latex_cell(cell, intervals) for cell in cells)])
-            lines.append(row + r" \\")
-        lines[-1] += r" \bottomrule"
-        return "\n".join([*lines, r"\end{tabular}"])
+        return latex_table(self._rows(intervals, skills=False), head)
 
     def to_csv(self) -> str:
         """A line per predictor and statistic, with all digits."""
-        rows = [["" if each is None else _in_csv(each) for each in row] for row in self._records()]
+        rows = [[int(v) if isinstance(v, bool) else v for v in row] for row in self._records()]
         return csv_text([COLUMNS, *rows]).rstrip("\n")
 
     def to_frame(self) -> DataFrame:
@@ -278,12 +260,8 @@ class RiskTable:
 
     def _repr_html_(self) -> str:
         """A table for a notebook: the lowest value of a column is bold, references in italics."""
-        rows = []
-        for name, cells in self.all_cells.items():
-            called = element("i", name) if name in self.reference_cells else name
-            rows.append([called, *map(_html_cell, cells)])
-        header = ["", *(statistic.label for statistic in self.statistics)]
-        return table_in_html(header, rows, self._legend(True).replace("* the", "Bold: the"))
+        legend = lines_in_html(self._legend(True, star="Bold:"))
+        return f"{html_table(self._rows(intervals=True, skills=False))}{legend}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain types, with all digits and as shown."""
@@ -305,37 +283,6 @@ class RiskTable:
             },
             "skills": {name: skill.to_dict() for name, skill in self.skills.items()},
         }
-
-
-def _starred(cell: Cell) -> str:
-    return f"{cell.text}*" if cell.best else f"{cell.text} "
-
-
-def _in_markdown(text: str) -> str:
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;")
-    return "".join(f"\\{c}" if c in "\\|*_`[]~" else c for c in escaped)
-
-
-def _in_csv(value: object) -> object:
-    if isinstance(value, bool):
-        return int(value)
-    return value if isinstance(value, str) else repr(value)
-
-
-def _html_cell(cell: Cell) -> Markup:
-    value = element("b", cell.text) if cell.best else cell.text
-    interval = (element("br"), element("small", cell.interval)) if cell.interval else ()
-    return joined(value, *interval)
-
-
-def _markdown_cell(cell: Cell, intervals: bool) -> str:
-    value = f"**{cell.text}**" if cell.best else cell.text
-    return f"{value}<br><sub>{cell.interval}</sub>" if intervals and cell.interval else value
-
-
-def _latex_cell(cell: Cell, intervals: bool) -> str:
-    value = rf"\textbf{{{cell.text}}}" if cell.best else cell.text
-    return rf"{value} {{\scriptsize {cell.interval}}}" if intervals and cell.interval else value
 
 
 def _cell_dict(statistic: Statistic, cell: Cell) -> dict[str, Any]:

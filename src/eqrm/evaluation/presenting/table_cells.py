@@ -22,8 +22,7 @@ from eqrm.evaluation.inference.comparison import (
     risk_intervals,
 )
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.measuring.skill import Skill
-from eqrm.evaluation.rounding import decimals, rounded, rounded_by_error
+from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 
@@ -54,8 +53,9 @@ class Statistic:
         if self.level is None:
             return "", "average"
         if self.kind == QUANTILE:
-            before, below, _ = self.level.quantile_in_words.rpartition(" below")
-            return (before, below.strip()) if below else ("", self.level.quantile_in_words)
+            inner = round(self.level.alpha, 12) > 0.0 and self.level.tail > 0.0
+            share = self.level.share_in_words
+            return (share, "below") if inner else ("", self.level.quantile_in_words)
         if not 1e-6 <= self.level.tail < 1.0:
             return "average", f"beyond {self.level}"
         return "average of", f"worst {Level(self.level.tail).share_in_words}"
@@ -85,6 +85,11 @@ class Cell:
     def text(self) -> str:
         """The value with the digits that its uncertainty supports."""
         return rounded_by_error(self.error, self.value)[0]
+
+    @property
+    def starred(self) -> str:
+        """The same with a star behind the best of a column, or room for one."""
+        return f"{self.text}{'*' if self.best else ' '}"
 
     @property
     def interval(self) -> str:
@@ -118,67 +123,62 @@ class WorstDomain:
         return " ± ".join(rounded_by_error(error, self.risk, *([] if error is None else [error])))
 
 
-@dataclass(frozen=True)
-class CellMaker:
-    """Computes cells with one confidence and one kind of quantile."""
-
-    confidence: float
-    interpolation: str
-
-    def rows(
-        self, predictors: Mapping[str, MeasuredRisks], statistics: Sequence[Statistic]
-    ) -> dict[str, tuple[Cell, ...]]:
-        """The cells of each predictor; with several, the smallest value per column is marked."""
-        found = {name: self._row(risks, statistics) for name, risks in predictors.items()}
-        if len(found) > 1:
-            for i in range(len(statistics)):
-                least = min(row[i].value for row in found.values())
-                for row in found.values():
-                    row[i] = replace(row[i], best=row[i].value == least)
-        return {name: tuple(row) for name, row in found.items()}
-
-    def _row(self, risks: MeasuredRisks, statistics: Sequence[Statistic]) -> list[Cell]:
-        levels = list(dict.fromkeys(s.level for s in statistics if s.level is not None))
-        mean, *others = risk_intervals(risks.risks, levels, self.confidence)
+def rows_of_cells(
+    predictors: Mapping[str, MeasuredRisks],
+    statistics: Sequence[Statistic],
+    confidence: float,
+    interpolation: str,
+) -> dict[str, tuple[Cell, ...]]:
+    """The cells of each predictor; with several, the smallest value per column is marked."""
+    one_of(interpolation, (*INTERPOLATIONS, SMOOTH), "interpolation")
+    levels = list(dict.fromkeys(s.level for s in statistics if s.level is not None))
+    z = -Level((1.0 - confidence) / 2.0).z
+    found = {}
+    for name, risks in predictors.items():
+        mean, *others = risk_intervals(risks.risks, levels, confidence)
         quantiles = dict(zip(levels, others[: len(levels)], strict=True))
         superquantiles = dict(zip(levels, others[len(levels) :], strict=True))
-        return [
-            self._average(mean)
+        found[name] = [
+            _cell(mean.value, mean, z)
             if s.level is None
-            else self._quantile(risks, s.level, quantiles[s.level])
+            else _quantile(risks, s.level, quantiles[s.level], interpolation, z)
             if s.kind == QUANTILE or s.level.tail == 0.0
-            else self._average(superquantiles[s.level])
+            else _cell(superquantiles[s.level].value, superquantiles[s.level], z)
             for s in statistics
         ]
+    if len(found) > 1:
+        for i in range(len(statistics)):
+            least = min(row[i].value for row in found.values())
+            for row in found.values():
+                row[i] = replace(row[i], best=row[i].value == least)
+    return {name: tuple(row) for name, row in found.items()}
 
-    def _average(self, found: Interval) -> Cell:
-        low, high = _finite(found.low), _finite(found.high)
-        error = self._error_of(found.value, low, high)
-        return Cell(found.value, low, high, error, needed=_finite(found.needed))
 
-    def _quantile(self, risks: MeasuredRisks, level: Level, found: Interval) -> Cell:
-        if one_of(self.interpolation, (*INTERPOLATIONS, SMOOTH), "interpolation") == SMOOTH:
-            value = smooth_quantile(risks.risks, level)
-        else:
-            law = Empirical(torch.from_numpy(risks.risks), interpolation=self.interpolation)
-            value = float(law.quantile(level))
-        nearest = int(np.abs(risks.risks - value).argmin())
-        of_the_risk = _finite(risks.standard_errors[nearest])
-        if not 0.0 < level.alpha < 1.0:
-            return Cell(value, None, None, of_the_risk)
-        low, high = _finite(found.low), _finite(found.high)
-        error = self._error_of(value, low, high)
-        if low is None or high is None:  # the one end may lie close by chance
-            error = max((e for e in (error, of_the_risk) if e is not None), default=None)
-        return Cell(value, low, high, error, needed=_finite(found.needed))
+def _cell(value: float, found: Interval, z: float) -> Cell:
+    """A cell whose standard error is the one that a normal interval of this width would have."""
+    low, high, needed = _finite(found.low), _finite(found.high), _finite(found.needed)
+    if low is not None and high is not None:
+        return Cell(value, low, high, (high - low) / (2.0 * z), needed=needed)
+    end = low if high is None else high
+    return Cell(value, low, high, None if end is None else abs(end - value) / z, needed=needed)
 
-    def _error_of(self, value: float, low: float | None, high: float | None) -> float | None:
-        """The standard error that a normal interval of this width would have."""
-        z = -Level((1.0 - self.confidence) / 2.0).z
-        if low is not None and high is not None:
-            return (high - low) / (2.0 * z)
-        end = low if high is None else high
-        return None if end is None else abs(end - value) / z
+
+def _quantile(
+    risks: MeasuredRisks, level: Level, found: Interval, interpolation: str, z: float
+) -> Cell:
+    if interpolation == SMOOTH:
+        value = smooth_quantile(risks.risks, level)
+    else:
+        law = Empirical(torch.from_numpy(risks.risks), interpolation=interpolation)
+        value = float(law.quantile(level))
+    of_the_risk = _finite(risks.standard_errors[int(np.abs(risks.risks - value).argmin())])
+    if not 0.0 < level.alpha < 1.0:
+        return Cell(value, None, None, of_the_risk)
+    cell = _cell(value, found, z)
+    if cell.low is None or cell.high is None:  # the one end may lie close by chance
+        errors = [error for error in (cell.error, of_the_risk) if error is not None]
+        return replace(cell, error=max(errors, default=None))
+    return cell
 
 
 def quantiles_at(risks: Any, levels: Sequence[float], interpolation: str = "step") -> list[float]:
@@ -192,23 +192,6 @@ def quantiles_at(risks: Any, levels: Sequence[float], interpolation: str = "step
         return [smooth_quantile(values, Level(alpha)) for alpha in levels]
     method: Any = "inverted_cdf" if interpolation == "step" else "linear"
     return [float(found) for found in np.quantile(values, levels, method=method)]
-
-
-def risk_and_skill(
-    statistics: Sequence[Statistic],
-    cells: Mapping[str, Sequence[Cell]],
-    skills: Mapping[str, Skill],
-) -> list[list[str]]:
-    """Headings, and a line per predictor: statistics with the same decimals, skill where known."""
-    smallest = min(abs(cell.value) for row in cells.values() for cell in row)
-    places = max(decimals(smallest, None), 0)
-    named = {name: skills[name].named if name in skills else {} for name in cells}
-    kinds = list(dict.fromkeys(kind for own in named.values() for kind in own))
-    lines = headings(statistics, kinds)
-    for name, row in cells.items():
-        values = [f"{rounded(cell.value, places)}{'*' if cell.best else ' '}" for cell in row]
-        lines.append([name, *values, *(skill_text(named[name].get(kind)) for kind in kinds)])
-    return lines
 
 
 def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> list[list[str]]:
@@ -226,15 +209,6 @@ def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> lis
         ["", *(f"{text} " for text in above), *([""] * len(others))],
         ["predictor", *(f"{text} " for text in below), *others],
     ]
-
-
-def skill_text(value: float | None) -> str:
-    """Three decimals; nothing where it is not known or not defined.
-
-    >>> skill_text(0.71234), skill_text(None), skill_text(math.nan)
-    ('0.712', '', '')
-    """
-    return "" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
 def worst_domains(risks: MeasuredRisks, number: int) -> tuple[WorstDomain, ...]:

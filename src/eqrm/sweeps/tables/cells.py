@@ -149,3 +149,13 @@ class SweepTables:
     runs: int
     error_note: str
     pruned: tuple[str, ...] = ()
+
+    @property
+    def gaps(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """Runs that the tables lack: a kind, what it is called, and a line each."""
+        every = (
+            ("missing", "Missing runs", self.missing),
+            ("pruned", "Pruned runs, which are not chosen from", self.pruned),
+            ("unjudged", "Runs that could not be judged or reported", self.unjudged),
+        )
+        return [each for each in every if each[2]]

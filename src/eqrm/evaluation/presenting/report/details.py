@@ -11,7 +11,7 @@ from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
 from eqrm.evaluation.presenting.report.sections import sign
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
-from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference, skill_text
+from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference
 from eqrm.evaluation.rounding import as_percent
 from eqrm.markup import (
     Markup,
@@ -127,19 +127,18 @@ def _statistic(statistic: Statistic) -> str:
 
 def _skills(shown: RiskTable, rows: Sequence[ShownModel]) -> Markup | None:
     """AUC and the like, over the rows of all domains together."""
-    kinds = list(dict.fromkeys(kind for skill in shown.skills.values() for kind in skill.named))
+    kinds = shown.kinds_of_skill
     if not kinds:
         return None
     lines = []
     for row in rows:
-        own = shown.skills[row.name].named if row.name in shown.skills else {}
         lines.append(
             element(
                 "tr",
                 element(
                     "th", element("span", sign(row), label(row.name), class_="named"), scope="row"
                 ),
-                *(element("td", skill_text(own.get(kind))) for kind in kinds),
+                *(element("td", each) for each in shown.skill_of(row.name)),
             )
         )
     title = "Accuracy over all examples" if "AUC" in kinds else "R² over all examples"

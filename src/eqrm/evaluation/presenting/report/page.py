@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import eqrm
 from eqrm.evaluation.evaluation import Evaluation
@@ -38,6 +38,9 @@ from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.files.writing import whole_file
 from eqrm.markup import element, joined, label, text, typeset
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 PACKAGES = ("numpy", "scipy", "torch", "duckdb")
 SCRIPTS = (
@@ -166,6 +169,27 @@ def assembled_page(
     }
     # One pass over the template alone: what is put in is never searched for places again.
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], page)
+
+
+def rendered(template: str, /, **values: Any) -> str:
+    """A page of ``assets``, with every value escaped by :func:`eqrm.markup.text`."""
+    return _templates().get_template(template).render(values)
+
+
+@lru_cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to import
+
+    found = Environment(
+        loader=PackageLoader("eqrm.evaluation.presenting.report", "assets"),
+        autoescape=True,
+        finalize=text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"label": label, "typeset": typeset}
+    return found
 
 
 def _versions() -> dict[str, str]:

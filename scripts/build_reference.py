@@ -19,9 +19,9 @@ from reference_tasks import TASKS, task_of
 import eqrm
 import eqrm.errors
 from eqrm.data.datasets.registry import DATASETS
+from eqrm.files.plain import ranges
 from eqrm.predictors.registry import PREDICTORS
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.config_reading import ranges
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 TRAINING = DOCS / "training.md"

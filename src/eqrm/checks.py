@@ -12,13 +12,21 @@ eqrm.errors.SettingError: steps must be an integer of at least 1, got 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from eqrm.errors import EqrmError, ListedProblemsError, SettingError
+from eqrm.errors import (
+    DomainDataError,
+    EqrmError,
+    LevelError,
+    ListedProblemsError,
+    SettingError,
+    TooFewDomainsError,
+)
 from eqrm.text import counted, did_you_mean, listed, shortened
 
 T = TypeVar("T")
@@ -291,6 +299,24 @@ class _Noting:
         for problem in several:
             self.problems.note(problem, self.where)
         return True
+
+
+@contextmanager
+def naming_field(path: str) -> Iterator[None]:
+    """Put the path of a setting in front of an error about it; nothing without a path.
+
+    >>> with naming_field("objective"):
+    ...     raise SettingError("Unknown objective 'emr'.")
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: objective: Unknown objective 'emr'.
+    """
+    try:
+        yield
+    except (SettingError, LevelError, DomainDataError) as error:
+        if not path or isinstance(error, (TooFewDomainsError, ListedProblemsError)):
+            raise
+        raise type(error)(f"{path}: {error}") from None
 
 
 def refuse_unknown(

@@ -10,10 +10,10 @@ import pytest
 
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
+from eqrm.files.plain import ranges
 from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
 from eqrm.sweeps.plan import PlanProblems, read_plan
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.config_reading import ranges, refusals, with_changes
 
 CONTENT = {
     "data": {"dataset": "colored-mnist", "test": ["0.9"]},
@@ -61,14 +61,16 @@ def _merged(old: Any, new: Any) -> Any:
     ],
 )
 def test_what_is_out_of_range_is_refused_with_its_range(path: str, value: object) -> None:
-    (refused,) = refusals(RunConfig, _with(path, value))
-    assert " must be " in refused
+    with pytest.raises(SettingError) as error:
+        RunConfig.read(_with(path, value))
+    refused = str(error.value)
+    assert refused.count(" must be ") == 1
     assert path.split(".")[-1] in refused or path in ("phases", "objective")
 
 
 def test_what_is_in_range_is_accepted() -> None:
     changes = ["data.test=0.5", "predictor.settings={width: 8, dropout: 0}", "batches.seed=7"]
-    config = RunConfig.read(with_changes(CONTENT, changes))
+    config = RunConfig.read(CONTENT, changes)
     assert config.data.test == 0.5
     assert RunConfig.read(_with("training.seed", 2**63 - 1)).training.seed == 2**63 - 1
 

@@ -23,6 +23,8 @@ from torch import Tensor
 
 from eqrm.errors import DataFileError
 from eqrm.files.writing import whole_file
+from eqrm.level import Level
+from eqrm.text import shortened
 
 Tensors = Mapping[str, Tensor]
 
@@ -112,6 +114,69 @@ def read_archive(
         return Archive(found, json.loads(text), tensors)
     except (ValueError, RecursionError):
         raise error(f"{path} is damaged: its description is not JSON. {remedy}".strip()) from None
+
+
+def flatten(value: Any, path: str = "state") -> tuple[Any, dict[str, Tensor]]:
+    """A nested value as JSON that describes it, and its tensors by path.
+
+    Beside what JSON has, a value may hold tensors, arrays of numbers, tuples, levels, numbers that
+    are not finite, and dicts with keys that are not strings. Every container becomes a list whose
+    first element says what it is, so that no content can be mistaken for a description.
+
+    >>> plain, tensors = flatten({"step": 3, "momentum": {0: torch.zeros(2)}})
+    >>> list(tensors)
+    ['state/momentum/0']
+    >>> unflatten(plain, tensors)
+    {'step': 3, 'momentum': {0: tensor([0., 0.])}}
+    """
+    tensors: dict[str, Tensor] = {}
+    return _flattened(value, path, tensors), tensors
+
+
+def _flattened(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        tensors[path] = value.detach().cpu().clone().contiguous()
+        return ["tensor", path]
+    if isinstance(value, np.ndarray):
+        # Not every torch knows unsigned integers; those of generators fit into int64.
+        known = value.astype(np.int64) if value.dtype.kind in "iu" else value.copy()
+        return ["array", [str(value.dtype), _flattened(torch.from_numpy(known), path, tensors)]]
+    if isinstance(value, Mapping):
+        pairs = [[key, _flattened(part, f"{path}/{key}", tensors)] for key, part in value.items()]
+        return ["pairs", pairs]
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return [kind, [_flattened(part, f"{path}/{i}", tensors) for i, part in enumerate(value)]]
+    if isinstance(value, Level):
+        return ["level", value.log_tail]
+    if isinstance(value, (np.integer, np.floating, np.bool_)):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"{path} is a {type(value).__name__}, which a file cannot hold")
+
+
+def unflatten(plain: Any, tensors: Tensors) -> Any:
+    """The value that :func:`flatten` described; a ``ValueError`` for other descriptions."""
+    if not isinstance(plain, list):
+        return plain
+    try:
+        kind, content = plain
+        if kind == "tensor":
+            return tensors[content]
+        if kind == "array":
+            dtype, described = content
+            return unflatten(described, tensors).numpy().astype(np.dtype(str(dtype)))
+        if kind == "pairs":
+            return {key: unflatten(value, tensors) for key, value in content}
+        if kind in ("tuple", "list"):
+            parts = [unflatten(value, tensors) for value in content]
+            return tuple(parts) if kind == "tuple" else parts
+        if kind == "level":
+            return Level(log_tail=content)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    raise ValueError(f"Part of it cannot be read: {shortened(str(plain), 80)}.")
 
 
 def _about_format(path: Path, found: str, known: str, what: str) -> str:

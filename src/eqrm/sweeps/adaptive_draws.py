@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eqrm.errors import DataFileError
+from eqrm.files.plain import read_as
 from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, is_hopeless, proposed_draw
 from eqrm.sweeps.planned_runs import PlannedRun, PlannedSearch, PlannedSweep
 from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, read_record
 from eqrm.sweeps.selection import Candidates, QuantileSelection, UnjudgedRunError
 from eqrm.sweeps.sweep_folder import DRAWS, SweepFolder
 from eqrm.sweeps.table_runs import read_run_config
-from eqrm.training.runs.config_reading import read_as
 
 
 class TriedDraws:

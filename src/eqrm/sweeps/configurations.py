@@ -14,6 +14,7 @@ from typing import Any
 from eqrm.checks import is_integer, refuse_unknown
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import EqrmError, SettingError
+from eqrm.files.plain import plain_values, read_as, with_value
 from eqrm.objectives.hyperparameters import LogUniformSpace
 from eqrm.predictors.registry import predictor_settings
 from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
@@ -38,7 +39,6 @@ from eqrm.sweeps.table_runs import (
     setting_path,
 )
 from eqrm.training.runs.config import ObjectiveConfig
-from eqrm.training.runs.config_reading import plain_values, read_as, with_value
 
 DEFAULTS: dict[str, Any] = {
     "data": {"measure_training": True},

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from eqrm.checks import COUNT, check_all, integer
+from eqrm.checks import COUNT, check_all, check_fields, integer, ruled
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.registry import Registry
@@ -66,15 +66,12 @@ class AdaptiveSettings:
     pruner: str | OptunaChoice | None = None
     alpha: float | str = 0.9
     checkpoints: str = "best"
-    at_once: int = 4
+    at_once: int = ruled(4, COUNT)
 
     def __post_init__(self) -> None:
-        COUNT.check(self.at_once, "at_once")
-        _ = self.rule  # checks the level
-        if isinstance(self.sampler, OptunaChoice) and "seed" in self.sampler.settings:
-            raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         _import_optuna()
-        check_all(lambda: self.made_sampler(0), self.made_pruner)
+        rule: Callable[[], object] = lambda: self.rule  # noqa: E731 - which has a level
+        check_all(lambda: check_fields(self), rule, lambda: self.made_sampler(0), self.made_pruner)
 
     @property
     def rule(self) -> QuantileSelection:
@@ -84,6 +81,8 @@ class AdaptiveSettings:
     def made_sampler(self, seed: int) -> Any:
         """Optuna's sampler."""
         given = _choice(self.sampler)
+        if "seed" in given.settings:
+            raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         defaults = {"constant_liar": True} if SAMPLERS.name_of(given.name) == "tpe" else {}
         for name, least in (("n_startup_trials", 0), ("n_ei_candidates", 1)):
             if name in given.settings:

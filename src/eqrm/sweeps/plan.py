@@ -16,21 +16,23 @@ from eqrm.checks import (
     SEED,
     Problems,
     Rule,
+    check_fields,
     integer,
     one_of,
     optional,
     refuse_unknown,
+    ruled,
 )
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare
 from eqrm.errors import SettingError
+from eqrm.files.plain import read_as
 from eqrm.objectives.base import objective_class
 from eqrm.objectives.registry import OBJECTIVES
 from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.spaces import grid_values, space_of
 from eqrm.sweeps.table_runs import PlannedModel
 from eqrm.training.runs.config import ObjectiveConfig
-from eqrm.training.runs.config_reading import read_as, refusals
 
 T = TypeVar("T")
 HELD_OUT = ("each", "each-and-pairs")
@@ -174,16 +176,14 @@ class SweepPlan:
 class _Numbers:
     """The fields of a plan that are plain values."""
 
-    seed: int = 0
-    draws: int | None = None
-    trials: int = 1
+    seed: int = ruled(0, SEED)
+    draws: int | None = ruled(None, optional(_COUNT))
+    trials: int = ruled(1, _COUNT)
     draws_per_trial: bool = False
     protocol: str | None = None
 
     def __post_init__(self) -> None:
-        SEED.check(self.seed, "seed")
-        optional(_COUNT).check(self.draws, "draws")
-        _COUNT.check(self.trials, "trials")
+        check_fields(self)
 
 
 class PlanProblems(Problems):
@@ -191,10 +191,9 @@ class PlanProblems(Problems):
 
     def read(self, kind: type[T], content: Any, where: str = "") -> T | None:
         """What the content says; None if something in it is refused, and all of that is noted."""
-        refused = refusals(kind, content, where)
-        for problem in refused:
-            self.note(problem, where)
-        return None if refused else read_as(kind, content, where)
+        with self.noted():
+            return read_as(kind, content, where)
+        return None
 
 
 LISTS = ("datasets", "objectives", "models")

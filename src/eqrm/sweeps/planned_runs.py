@@ -10,11 +10,13 @@ from math import comb, prod
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import naming_field
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare, listed_sets, with_parts
 from eqrm.data.splits import TimeSplit
 from eqrm.errors import EqrmError, SettingError
+from eqrm.files.plain import plain_values
 from eqrm.sweeps.configurations import (
     Configurations,
     Method,
@@ -36,10 +38,8 @@ from eqrm.sweeps.table_runs import (
     ready_estimator,
 )
 from eqrm.training.runs.config import RunConfig
-from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
-from eqrm.training.training_settings import naming_field
 
 
 @dataclass(frozen=True)

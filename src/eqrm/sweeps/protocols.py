@@ -13,12 +13,12 @@ from typing import Any
 from eqrm.checks import one_of
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
+from eqrm.files.plain import plain_values
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace
 from eqrm.objectives.registry import OBJECTIVES, PRESETS
 from eqrm.predictors.registry import PREDICTORS, predictor_settings
 from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
 from eqrm.sweeps.spaces import HYPERPARAMETERS, Space
-from eqrm.training.runs.config_reading import plain_values
 
 SMALL_IMAGES = ("colored-mnist", "rotated-mnist")
 FOLDERS_OF_IMAGES = ("domainnet", "image-folder", "officehome", "pacs", "terraincognita", "vlcs")

@@ -19,6 +19,7 @@ from eqrm.data.tables.task import Task
 from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
 from eqrm.estimators.model_files import ESTIMATORS
+from eqrm.files.plain import plain_values, read_as
 from eqrm.files.writing import write_text
 from eqrm.level import Level
 from eqrm.objectives.hyperparameters import (
@@ -30,7 +31,6 @@ from eqrm.objectives.hyperparameters import (
 from eqrm.tabular.model import TableModel, new_estimator, save_table_model
 from eqrm.tabular.plan import DECIDED, MODELS
 from eqrm.training.runs.config import DataConfig, RunConfig, configuration_hash
-from eqrm.training.runs.config_reading import plain_values, read_as
 from eqrm.training.runs.run_data import RunData
 
 MODEL = "model.safetensors"

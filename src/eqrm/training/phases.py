@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from eqrm.checks import is_integer
+from eqrm.checks import is_integer, naming_field
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective
 from eqrm.objectives.base import Phase as Phase
 from eqrm.objectives.registry import OBJECTIVES
-from eqrm.training.training_settings import naming_field
 
 
 @dataclass(frozen=True)

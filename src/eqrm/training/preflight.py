@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from eqrm.checks import naming_field
 from eqrm.data.augmentation import check_images
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import SettingError
@@ -26,7 +27,7 @@ from eqrm.training.processes import (
     refuse_several_processes,
     world_size,
 )
-from eqrm.training.training_settings import TrainingSettings, naming_field
+from eqrm.training.training_settings import TrainingSettings
 
 
 def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -> Predictor:

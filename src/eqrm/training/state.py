@@ -11,6 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from eqrm.errors import CheckpointError, DomainDataError, EqrmError
+from eqrm.files.archive import flatten, unflatten
 from eqrm.objectives.base import Objective
 from eqrm.predictors.base import Predictor
 from eqrm.training.device_data import Batches
@@ -19,7 +20,6 @@ from eqrm.training.optimizers import Optimizers, WeightAverage
 from eqrm.training.phases import Phases
 from eqrm.training.processes import messages_of_all, rank
 from eqrm.training.random_states import random_states, seed_everything, set_random_states
-from eqrm.training.runs.checkpoint import flatten, unflatten
 from eqrm.training.training_settings import TrainingSettings
 
 

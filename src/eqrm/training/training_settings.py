@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -21,7 +19,7 @@ from eqrm.checks import (
     ruled,
 )
 from eqrm.data.augmentation import Augmentation
-from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.errors import SettingError
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS, set_metric
 from eqrm.objectives.optimizers import CAPTURABLE, OptimizerChoice
 from eqrm.training.early_stopping import EarlyStopping
@@ -167,21 +165,3 @@ def known_device(name: str) -> torch.device | None:
     if device is None or device.type not in ("cpu", "cuda"):
         raise SettingError(f"Unknown device {name!r}. Choose auto, cpu, cuda or cuda:NUMBER.")
     return device
-
-
-@contextmanager
-def naming_field(path: str) -> Iterator[None]:
-    """Put the path of a setting in front of an error about it.
-
-    >>> with naming_field("objective"):
-    ...     raise SettingError("Unknown objective 'emr'.")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: objective: Unknown objective 'emr'.
-    """
-    try:
-        yield
-    except (SettingError, LevelError, DomainDataError) as error:
-        if not path or str(error).startswith(path) or isinstance(error, TooFewDomainsError):
-            raise
-        raise type(error)(f"{path}: {error}") from None

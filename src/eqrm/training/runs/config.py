@@ -15,14 +15,14 @@ from eqrm import checks
 from eqrm.data.batches import SamplerSettings
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
-from eqrm.files.yaml_text import read_yaml
+from eqrm.files.plain import plain_values, read_as, with_value
+from eqrm.files.yaml_text import parse_settings, read_yaml
 from eqrm.objectives.base import LEARNING_RATE, Objective, Phase, objective_class
 from eqrm.objectives.risk_based import EQRM
 from eqrm.objectives.risk_memory import MemorySettings, RiskMemory
 from eqrm.predictors.registry import PREDICTORS
 from eqrm.text import printable
 from eqrm.training.phases import completed_phases, recommended_phases
-from eqrm.training.runs.config_reading import plain_values, read_as, with_changes
 from eqrm.training.training_settings import ADDED, TrainingSettings
 
 Names = list[str | int | float]
@@ -195,8 +195,10 @@ class RunConfig:
 
     @classmethod
     def read(cls, content: Any, changes: Sequence[str] = ()) -> RunConfig:
-        """From plain YAML content, with changes of the form ``a.b=c``."""
-        return read_as(cls, with_changes(content, changes))
+        """From plain YAML content, with changes of the form ``a.b=c``; c is YAML."""
+        for path, value in parse_settings(changes).items():
+            content = with_value(content, path, value, f"--set {path}")
+        return read_as(cls, content)
 
     @classmethod
     def from_file(cls, path: str | Path, changes: Sequence[str] = ()) -> RunConfig:

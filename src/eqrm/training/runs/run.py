@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from eqrm.checks import naming_field
 from eqrm.data.batches import DomainBatches
 from eqrm.errors import CheckpointError, SettingError
 from eqrm.files.writing import write_text
@@ -17,7 +18,6 @@ from eqrm.training.runs.config import EPOCHS, DataConfig, RunConfig
 from eqrm.training.runs.run_data import PredictorSpec, RunData
 from eqrm.training.runs.run_folder import RunFolder
 from eqrm.training.trainer import Trained, Trainer
-from eqrm.training.training_settings import naming_field
 
 
 def train_run(

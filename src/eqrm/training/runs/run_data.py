@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eqrm.checks import naming_field
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.seen_domains import SeenDomains
@@ -23,7 +24,6 @@ from eqrm.predictors.base import Predictor
 from eqrm.predictors.registry import predictor
 from eqrm.training.runs.config import DataConfig, Names, PredictorConfig
 from eqrm.training.runs.run_folder import PREDICTOR, RunFolder
-from eqrm.training.training_settings import naming_field
 
 FORMAT = "eqrm predictor 1"
 
@@ -43,7 +43,8 @@ class RunData:
     def read(cls, config: DataConfig, root: str | Path | None = None) -> RunData:
         """Read and split a dataset. A table is encoded by what its training domains tell."""
         with naming_field("data"):
-            return cls.of(raw_dataset(config.dataset, root, **config.settings), config)
+            found = raw_dataset(config.dataset, root, **config.settings)
+        return cls.of(found, config)
 
     @classmethod
     def of(cls, found: DomainData | Table, config: DataConfig) -> RunData:

@@ -11,13 +11,13 @@ import torch
 
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import CheckpointError
+from eqrm.files.plain import plain_values
 from eqrm.objectives.base import Objective
 from eqrm.objectives.risk_memory import RiskMemory
 from eqrm.predictors.base import Predictor
 from eqrm.text import shortened
 from eqrm.training.device_data import Batches
 from eqrm.training.phases import Phases
-from eqrm.training.runs.config_reading import plain_values
 from eqrm.training.training_settings import TrainingSettings
 
 RESULTS_DO_NOT_DEPEND_ON = (

@@ -32,7 +32,7 @@ from torch import Tensor
 
 import eqrm
 from eqrm.estimators.boosting.objective import domain_weights
-from eqrm.estimators.boosting.tree_settings import FEW_ROWS, tree_settings
+from eqrm.estimators.boosting.rounds import FEW_ROWS, tree_settings
 from eqrm.estimators.goal import Goal
 
 ALPHA = 0.9

@@ -13,10 +13,10 @@ from .data.datasets.registry import dataset as dataset
 from .distributions.empirical import Empirical as Empirical
 from .distributions.gaussian import Gaussian as Gaussian
 from .distributions.kernel import KDE as KDE
-from .estimators.boosting.lightgbm_estimators import LGBMQRMClassifier as LGBMQRMClassifier
-from .estimators.boosting.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
-from .estimators.boosting.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
-from .estimators.boosting.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
+from .estimators.boosting.of_lightgbm import LGBMQRMClassifier as LGBMQRMClassifier
+from .estimators.boosting.of_lightgbm import LGBMQRMRegressor as LGBMQRMRegressor
+from .estimators.boosting.of_xgboost import XGBQRMClassifier as XGBQRMClassifier
+from .estimators.boosting.of_xgboost import XGBQRMRegressor as XGBQRMRegressor
 from .estimators.model_evaluation import evaluate_model as evaluate_model
 from .estimators.model_files import load_model as load_model
 from .estimators.model_files import save_model as save_model

@@ -292,7 +292,7 @@ MODELS: dict[str, Callable[[], Any]] = {
     "recalibrated": lambda: eqrm.Recalibrated(eqrm.QRMClassifier(None), 0.9),
 }
 KINDS = (
-    *(Kind(k, _model(make), _predict, "archive", "eqrm model 2") for k, make in MODELS.items()),
+    *(Kind(k, _model(make), _predict, "archive", "eqrm model 3") for k, make in MODELS.items()),
     Kind("checkpoint", _write_checkpoint, read_checkpoint, "archive", CHECKPOINT, answers=False),
     Kind("resumed run", _run_file(STOPPED), _resumed, "archive", CHECKPOINT),
     *(

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import eqrm
 from eqrm.errors import DomainDataError, LevelError, MissingExtraError, SettingError
 from eqrm.estimators.boosting.estimators import SeenDomainsWarning
-from eqrm.estimators.boosting.shared_rounds import fit_together
+from eqrm.estimators.boosting.rounds import fit_together
 
 CLASSIFIERS = [eqrm.XGBQRMClassifier, eqrm.LGBMQRMClassifier]
 REGRESSORS = [eqrm.XGBQRMRegressor, eqrm.LGBMQRMRegressor]

@@ -13,8 +13,11 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import eqrm
 from eqrm.errors import SettingError
-from eqrm.estimators.boosting.histogram import HistogramClassifier, HistogramRegressor
-from eqrm.estimators.boosting.histogram_trees import HistogramTrees
+from eqrm.estimators.boosting.histogram import (
+    HistogramClassifier,
+    HistogramRegressor,
+    HistogramTrees,
+)
 from eqrm.estimators.model_files import read_model, save_model
 
 QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from eqrm.estimators import load_model, save_model
 from eqrm.estimators.boosting.category_columns import coded, learned_categories
 from eqrm.estimators.model_files import FORMAT
 from eqrm.files.archive import read_archive, write_archive
-from eqrm.files.ubjson import read_ubjson, write_ubjson
 
 MODELS = {"xgboost": eqrm.XGBQRMRegressor, "lightgbm": eqrm.LGBMQRMRegressor}
 CITIES = [f"city {number}" for number in range(12)]
@@ -160,7 +160,7 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a node that there is not": lambda tree: tree["categories_nodes"].__setitem__(0, 9999),
     "a set that is too long": lambda tree: tree["categories_sizes"].__setitem__(0, 99),
     "a set elsewhere": lambda tree: tree["categories_segments"].__setitem__(0, 1),
-    "no set": lambda tree: tree.update(categories=np.zeros(0, np.int32)),
+    "no set": lambda tree: tree.update(categories=[]),
     "a number that is split by category": lambda tree: tree["split_type"].__setitem__(-1, 1),
 }
 
@@ -171,13 +171,10 @@ def test_forged_sets_of_categories_are_refused(kind: str, tmp_path: Path) -> Non
     save_model(fitted("xgboost"), path)
     found = read_archive(path, FORMAT, "a model")
     arrays = found.arrays()
-    booster = read_ubjson(arrays["own.booster"].tobytes())
+    booster = json.loads(arrays["own.booster"].tobytes())
     tree = booster["learner"]["gradient_booster"]["model"]["trees"][0]
-    for name, value in tree.items():
-        if isinstance(value, np.ndarray):
-            tree[name] = value.copy()
     FORGERIES[kind](tree)
-    arrays["own.booster"] = np.frombuffer(bytearray(write_ubjson(booster)), np.uint8)
+    arrays["own.booster"] = np.frombuffer(bytearray(json.dumps(booster).encode()), np.uint8)
     write_archive(path, FORMAT, found.content, arrays)
     with pytest.raises(DataFileError):
         load_model(path)

@@ -12,7 +12,7 @@ from scipy.stats.mstats import hdquantiles
 from sklearn.metrics import r2_score, roc_auc_score
 
 from eqrm.errors import DataFileError, SettingError
-from eqrm.estimators.boosting.tree_settings import tree_settings
+from eqrm.estimators.boosting.rounds import tree_settings
 from eqrm.estimators.model_files import save_model
 from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
 from eqrm.level import Level

@@ -1,9 +1,9 @@
-from .boosting.lightgbm_estimators import LGBMQRMClassifier as LGBMQRMClassifier
-from .boosting.lightgbm_estimators import LGBMQRMRegressor as LGBMQRMRegressor
-from .boosting.lightgbm_estimators import lightgbm_objective as lightgbm_objective
-from .boosting.xgboost_estimators import XGBQRMClassifier as XGBQRMClassifier
-from .boosting.xgboost_estimators import XGBQRMRegressor as XGBQRMRegressor
-from .boosting.xgboost_estimators import xgboost_objective as xgboost_objective
+from .boosting.of_lightgbm import LGBMQRMClassifier as LGBMQRMClassifier
+from .boosting.of_lightgbm import LGBMQRMRegressor as LGBMQRMRegressor
+from .boosting.of_lightgbm import lightgbm_objective as lightgbm_objective
+from .boosting.of_xgboost import XGBQRMClassifier as XGBQRMClassifier
+from .boosting.of_xgboost import XGBQRMRegressor as XGBQRMRegressor
+from .boosting.of_xgboost import xgboost_objective as xgboost_objective
 from .model_files import load_model as load_model
 from .model_files import read_model as read_model
 from .model_files import save_model as save_model

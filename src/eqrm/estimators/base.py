@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -76,6 +76,24 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         asked = self.alpha is not None and self.measure != "mean"
         refuse_search_without_groups(type(self).__name__, asked)
         return self
+
+    def fit_levels(
+        self,
+        levels: Sequence[Level | float | str | None],
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> list[Any]:
+        """One fitted estimator per level, in this order; None among the levels is ERM.
+
+        They share what they can: the checked data, solutions to start from, rounds of ERM.
+        """
+        return self._fit_goals([{"alpha": level} for level in levels], X, y, groups, sample_weight)
+
+    def _fit_goals(self, goals: Sequence[Mapping[str, Any]], *data: Any) -> list[Any]:
+        """The same for several settings of alpha, measure, distribution and bandwidth."""
+        return [clone(self).set_params(**goal).fit(*data) for goal in goals]
 
     def _coded(self, X: Any, reset: bool) -> Any:
         """X with numbers in place of what else the estimator takes; ``reset`` to learn it anew."""

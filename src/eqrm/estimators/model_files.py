@@ -29,10 +29,10 @@ ESTIMATORS = Registry[Any](
     {
         "QRMClassifier": "eqrm.estimators.qrm_estimators:QRMClassifier",
         "QRMRegressor": "eqrm.estimators.qrm_estimators:QRMRegressor",
-        "XGBQRMClassifier": "eqrm.estimators.boosting.xgboost_estimators:XGBQRMClassifier",
-        "XGBQRMRegressor": "eqrm.estimators.boosting.xgboost_estimators:XGBQRMRegressor",
-        "LGBMQRMClassifier": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMClassifier",
-        "LGBMQRMRegressor": "eqrm.estimators.boosting.lightgbm_estimators:LGBMQRMRegressor",
+        "XGBQRMClassifier": "eqrm.estimators.boosting.of_xgboost:XGBQRMClassifier",
+        "XGBQRMRegressor": "eqrm.estimators.boosting.of_xgboost:XGBQRMRegressor",
+        "LGBMQRMClassifier": "eqrm.estimators.boosting.of_lightgbm:LGBMQRMClassifier",
+        "LGBMQRMRegressor": "eqrm.estimators.boosting.of_lightgbm:LGBMQRMRegressor",
         "HistogramClassifier": "eqrm.estimators.boosting.histogram:HistogramClassifier",
         "HistogramRegressor": "eqrm.estimators.boosting.histogram:HistogramRegressor",
         "Recalibrated": "eqrm.estimators.recalibrated:Recalibrated",
@@ -40,7 +40,7 @@ ESTIMATORS = Registry[Any](
 )
 """The classes that a file can hold; they have ``_own_state`` and ``_restore_own``."""
 
-FORMAT = "eqrm model 2"
+FORMAT = "eqrm model 3"
 NUMBERS = ("n_features_in_", "quantile_risk_", "converged_", "n_iter_")
 ARRAYS = ("domain_risks_", "domain_counts_")
 LABELS = ("classes_", "feature_names_in_")

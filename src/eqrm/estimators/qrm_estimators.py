@@ -30,7 +30,6 @@ from eqrm.estimators.goal import Goal
 from eqrm.estimators.linear.levels import LogisticLevels, QuadraticLevels, Solver
 from eqrm.estimators.network import Examples, Network, check_shape, new_network, train_network
 from eqrm.estimators.tasks import Classification, Regression
-from eqrm.level import Level
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.scored_rows import Correction
 from eqrm.linear.solving.newton import one_thread
@@ -99,23 +98,20 @@ class QRMEstimator(DomainEstimator):
             self._fit_surrogate(X, y, groups, sample_weight)
         return self
 
-    def fit_levels(
-        self,
-        levels: Sequence[Level | float | str | None],
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        sample_weight: Any = None,
-    ) -> list[Any]:
-        """One fitted estimator per level, in this order; each starts from its neighbour's solution.
-
-        The data are checked and prepared once. None among the levels is ERM.
-        """
-        models = [clone(self).set_params(alpha=level) for level in levels]
-        if self.surrogate is None:
-            self._fit_each(models, X, y, groups, sample_weight)
-            return models
-        return [model.fit(X, y, groups, sample_weight) for model in models]
+    def _fit_goals(self, goals: Sequence[Mapping[str, Any]], *data: Any) -> list[Any]:
+        """Levels of one measure start from each other's solutions; ERM goes with the first."""
+        models = [clone(self).set_params(**goal) for goal in goals]
+        if any(model.surrogate is not None for model in models):
+            return [model.fit(*data) for model in models]
+        measures = [model.measure for model in models if model.alpha is not None] or [self.measure]
+        for measure in dict.fromkeys(measures):
+            own = [
+                model
+                for model in models
+                if (measures[0] if model.alpha is None else model.measure) == measure
+            ]
+            own[0]._fit_each(own, *data)
+        return models
 
     def _prepared(
         self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any

@@ -26,12 +26,15 @@ from eqrm.estimators.boosting.category_columns import (
     learned_categories,
 )
 from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, import_library
-from eqrm.estimators.boosting.rounds import ROUNDS_OR_SHARE, Boosting, number_of_rounds
-from eqrm.estimators.boosting.shared_rounds import fit_together
+from eqrm.estimators.boosting.rounds import (
+    ROUNDS_OR_SHARE,
+    Boosting,
+    fit_together,
+    number_of_rounds,
+)
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups
-from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import measured_level
 from eqrm.text import listed
@@ -179,31 +182,8 @@ class BoostedQRM(DomainEstimator):
             self.validation_domains_ = validation.groups.names
         return self
 
-    def fit_levels(
-        self,
-        levels: Sequence[Level | float | str | None],
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        sample_weight: Any = None,
-    ) -> list[Any]:
-        """One fitted estimator per level, in this order; None among the levels is ERM.
-
-        They share the data, and the rounds of ERM that each of them begins with.
-        """
-        goals = [{"alpha": level} for level in levels]
-        return self._fit_goals(goals, X, y, groups, sample_weight)
-
-    def _fit_goals(
-        self,
-        goals: Sequence[Mapping[str, Any]],
-        X: Any,
-        y: Any,
-        groups: Any = None,
-        sample_weight: Any = None,
-    ) -> list[Any]:
-        """The same for several settings of alpha, measure, distribution and bandwidth."""
-        return fit_together(self, goals, X, y, groups, sample_weight)
+    def _fit_goals(self, goals: Sequence[Mapping[str, Any]], *data: Any) -> list[Any]:
+        return fit_together(self, goals, *data)
 
     def _boost(self, goal: Goal, train: TrainingRows, validation: TrainingRows | None) -> None:
         library, data = self._prepared(train)

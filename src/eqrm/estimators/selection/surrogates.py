@@ -23,7 +23,6 @@ from sklearn.utils import _safe_indexing
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups
-from eqrm.estimators.selection.risks_by_level import fit_levels
 from eqrm.estimators.selection.splitters import DomainKFold, Split
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
@@ -237,23 +236,13 @@ def whole_domain_folds(ids: NDArray[np.int64], folds: int) -> list[Split]:
 def fitted(
     estimator: Any, fits: Sequence[Surrogate], X: Any, y: Any, groups: Any, sample_weight: Any
 ) -> list[Any]:
-    """A fitted estimator per surrogate, without correction; levels of a measure go together.
-
-    Boosted trees share the rounds of ERM that all of them begin with.
-    """
+    """A fitted estimator per surrogate, without correction; they share what they can."""
+    data = X, y, groups, sample_weight
     if hasattr(estimator, "_fit_goals"):
-        goals = [as_settings(s) for s in fits]
-        return list(clone(estimator)._fit_goals(goals, X, y, groups, sample_weight))
-    found: dict[Surrogate, Any] = {}
-    first = next((s.measure for s in fits if s != ERM), "quantile")
-    for measure in dict.fromkeys([first, *(s.measure for s in fits if s != ERM)]):
-        # ERM goes with the first measure, whose fits start from it.
-        own = [s for s in fits if s.measure == measure or (s == ERM and measure == first)]
-        plain = clone(estimator).set_params(**as_settings(Surrogate(measure)))
-        levels = [s.level for s in own]
-        models = fit_levels(plain, levels, X, y, groups, sample_weight)
-        found |= dict(zip(own, models, strict=True))
-    return [found[s] for s in fits]
+        found: list[Any] = estimator._fit_goals([as_settings(s) for s in fits], *data)
+    else:  # somebody else's, which knows no goal but ERM
+        found = clone(estimator).fit_levels([s.level for s in fits], *data)
+    return found
 
 
 def as_settings(surrogate: Surrogate) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.times import domain_spans
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.estimators.boosting.tree_settings import tree_settings
+from eqrm.estimators.boosting.rounds import tree_settings
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
 from eqrm.estimators.selection.splitters import DomainTimeSplit, Split

@@ -12,7 +12,7 @@ import numpy as np
 from eqrm.data import Table, load_flights
 from eqrm.evaluation import Backtest
 from eqrm.evaluation.backtesting.plan import BacktestPlan
-from eqrm.tabular.backtesting.backtest_fits import FitSettings, backtest_table
+from eqrm.tabular.backtesting import FitSettings, backtest_table
 from studies.outcome import Progress
 
 KINDS = ("plain", "spells", "recent", "online")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from eqrm.evaluation import Backtest
-from eqrm.evaluation.backtesting.words import conclusions, tables
+from eqrm.evaluation.backtesting.words import conclusions, tables, warnings_of
 from studies.base import Study
 from studies.flights_backtest.checks import check_year
 from studies.flights_backtest.experiment import SIZES, YearFindings, run_year
@@ -123,8 +123,10 @@ def _percent(share: float) -> str:
 
 
 def _remarks(findings: YearFindings) -> list[str]:
-    found = [f"Refitted: {line}" for line in conclusions(findings.stream)]
-    known = set(conclusions(findings.stream))
-    found += [f"Trained once: {x}" for x in conclusions(findings.fixed) if x not in known]
-    known |= set(conclusions(findings.fixed))
-    return [*found, *(f"Kinds: {x}" for x in conclusions(findings.kinds) if x not in known)]
+    found, known = list[str](), set[str]()
+    both = (("Refitted", findings.stream), ("Trained once", findings.fixed))
+    for name, each in (*both, ("Kinds", findings.kinds)):
+        said = [*warnings_of(each), *conclusions(each)]
+        found += [f"{name}: {line}" for line in said if line not in known]
+        known |= set(said)
+    return found

@@ -14,7 +14,7 @@ import pytest
 from cli.commands import run
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation import Backtest, quantile_bound
-from eqrm.tabular.backtesting import backtest_fits as job
+from eqrm.tabular import backtesting as job
 
 DAYS, ROWS = 110, 8
 FITTED = ["--target", "sold", "--domain", "day", "--train", "30", "--certify", "40"]

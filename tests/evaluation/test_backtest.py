@@ -17,10 +17,9 @@ from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
 from eqrm.evaluation import Backtest, backtest, quantile_bound, spell_bound
 from eqrm.evaluation.backtesting.backtest import judged_backtest
-from eqrm.evaluation.backtesting.page import backtest_content
-from eqrm.evaluation.backtesting.plan import BacktestPlan
-from eqrm.evaluation.backtesting.rules import BoundRule, JudgedDomains
-from eqrm.evaluation.backtesting.windows import OrderedDomains, windows_of
+from eqrm.evaluation.backtesting.plan import BacktestPlan, BoundRule, JudgedDomains
+from eqrm.evaluation.backtesting.results import OrderedDomains, windows_of
+from eqrm.evaluation.backtesting.words import backtest_content
 
 
 def evaluation(risks: Any, names: Any = None, other: Any = None) -> eqrm.Evaluation:

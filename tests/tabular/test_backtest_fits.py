@@ -10,7 +10,7 @@ import pytest
 from eqrm.data import Table
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.backtesting.plan import BacktestPlan
-from eqrm.tabular.backtesting import backtest_fits as job
+from eqrm.tabular import backtesting as job
 from tabular.shifting_world import plan_of, trained_on
 
 PLAN = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9])

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.checks import CONFIDENCE
+from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.options import (
     SEVERAL,
@@ -160,10 +160,12 @@ def backtest(
         "--seed": seed,
     }
     given = {"--prediction": prediction, "--loss": loss, "--metric": metric, "--clip": clip}
-    problems = _conflicts(data, {"--target": target, "--domain": domain}, given, fitting)
+    problems = Problems()
+    for problem in _conflicts(data, {"--target": target, "--domain": domain}, given, fitting):
+        problems.note(problem)
     also = {"spells": spells, "recent": recent is not None, "online": online}
     sliding: dict[str, Any] = {
-        "certify": _integers(certify or ["60"], "certify", problems),
+        "certify": [int(n) if n.isdecimal() else n for n in separated(certify or ["60"])],
         "judge": judge,
         "train": train,
         "gap": gap,
@@ -177,14 +179,19 @@ def backtest(
     }
     if levels:
         sliding["levels"] = [parsed_level(each, "--levels") for each in separated(levels)]
-    plan = _plan(sliding, problems)
-    from eqrm.tabular.backtesting.backtest_files import check_backtest_folder, write_backtest
+    from eqrm.evaluation.backtesting.plan import BacktestPlan
+
+    with problems.noted():
+        plan = BacktestPlan.of(**sliding)
+    if problems:
+        raise SettingError(" ".join(problems))
+    from eqrm.tabular.backtesting import check_backtest_folder, write_backtest
 
     check_backtest_folder(output)
     found: Any
     if prediction or loss:
+        from eqrm.evaluation.backtesting.backtest import backtest_predictions
         from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-        from eqrm.tabular.backtesting.backtest_files import backtest_predictions
 
         spec = MeasurementSpec(
             domain,
@@ -218,7 +225,7 @@ def _fitted(
 ) -> Any:
     """Read the table, and fit in every window."""
     from eqrm.data.tables.reading import TableColumns
-    from eqrm.tabular.backtesting.backtest_fits import (
+    from eqrm.tabular.backtesting import (
         FitSettings,
         backtest_table,
         before_fitting,
@@ -248,67 +255,35 @@ def _fitted(
 
 
 def _conflicts(
-    data: str,
-    columns: Mapping[str, Any],
-    given: Mapping[str, Any],
-    fitting: Mapping[str, Any],
+    data: str, columns: Mapping[str, Any], given: Mapping[str, Any], fitting: Mapping[str, Any]
 ) -> list[str]:
     """Options that exclude each other, or that are missing."""
-    problems = []
-    wrong = [name for name, value in fitting.items() if value is not None]
-    ways = [name for name in ("--prediction", "--loss") if given[name]]
-    if ways:
-        if wrong:
-            problems.append(
-                f"With {' and '.join(ways)} nothing is fitted: leave out {', '.join(wrong)}."
-            )
-        if len(ways) == 2:
-            problems.append("Use either --prediction (with --target) or --loss.")
-        if ways == ["--loss"]:
-            rest = {**given, "--target": columns["--target"]}
-            unused = [n for n in ("--target", "--metric", "--clip") if rest[n] is not None]
-            if unused:
-                problems.append(f"--loss holds losses already: leave out {', '.join(unused)}.")
-        required = ["--domain"] if "--loss" in ways else ["--target", "--domain"]
-    else:
-        unused = [name for name in ("--metric", "--clip") if given[name] is not None]
-        if unused:
-            problems.append(f"{', '.join(unused)} can only be used with --prediction.")
-        if fitting["--train"] is None:
-            problems.append(
-                "--train N is required, the number of domains to fit on in each window, or "
-                "--prediction COLUMN for predictions of any model."
-            )
-        from eqrm.data.datasets.registry import BUILT_IN
-
-        shipped = data in BUILT_IN and not Path(data).exists()
-        required = [] if shipped else ["--target", "--domain"]
-    absent = [name for name in required if not columns[name]]
+    from eqrm.data.datasets.registry import BUILT_IN
     from eqrm.tabular.request import own_name
 
-    problems += [f"{name} COLUMN is required for {own_name(data)}." for name in absent]
-    return problems
-
-
-def _integers(texts: list[str], name: str, problems: list[str]) -> list[int]:
-    """The integers of an option that was repeated or given with commas."""
-    found = []
-    for text in separated(texts):
-        try:
-            found.append(int(text))
-        except ValueError:
-            problems.append(f"{name} must be an integer, got {text!r}.")
-    return found
-
-
-def _plan(sliding: Mapping[str, Any], problems: list[str]) -> Any:
-    """The plan, or all problems at once."""
-    from eqrm.evaluation.backtesting.plan import BacktestPlan
-
-    try:
-        made = BacktestPlan.of(**sliding)
-    except SettingError as error:
-        problems.append(str(error))
-    if problems:
-        raise SettingError(" ".join(dict.fromkeys(problems)))
-    return made
+    problems, required = [], list(columns)
+    ways = [name for name in ("--prediction", "--loss") if given[name]]
+    measuring = [name for name in ("--metric", "--clip") if given[name] is not None]
+    training = [name for name, value in fitting.items() if value is not None]
+    if ways and training:
+        problems.append(
+            f"With {' and '.join(ways)} nothing is fitted: leave out {', '.join(training)}."
+        )
+    if len(ways) == 2:
+        problems.append("Use either --prediction (with --target) or --loss.")
+    if ways == ["--loss"]:
+        required.remove("--target")
+        unused = ["--target", *measuring] if columns["--target"] else measuring
+        if unused:
+            problems.append(f"--loss holds losses already: leave out {', '.join(unused)}.")
+    if not ways and measuring:
+        problems.append(f"{', '.join(measuring)} can only be used with --prediction.")
+    if not ways and fitting["--train"] is None:
+        problems.append(
+            "--train N is required, the number of domains to fit on in each window, or "
+            "--prediction COLUMN for predictions of any model."
+        )
+    if not ways and data in BUILT_IN and not Path(data).exists():
+        required = []
+    absent = [name for name in required if not columns[name]]
+    return problems + [f"{name} COLUMN is required for {own_name(data)}." for name in absent]

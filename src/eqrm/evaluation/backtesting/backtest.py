@@ -1,29 +1,37 @@
-"""``eqrm.evaluation.backtest``: would bounds from the past have held? For measured risks."""
+"""Would bounds from the past have held? For measured risks, and for predictions in files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqrm.data.tables.files import opened
 from eqrm.data.windows import Places
-from eqrm.domains import NumberedDomains
+from eqrm.domains import DomainKey, Name, NumberedDomains
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.backtesting.page import write_backtest_page
-from eqrm.evaluation.backtesting.picture import draw_backtest
-from eqrm.evaluation.backtesting.plan import BacktestPlan
-from eqrm.evaluation.backtesting.results import JudgedWindows, WindowRisks
-from eqrm.evaluation.backtesting.rules import Array
-from eqrm.evaluation.backtesting.windows import (
+from eqrm.evaluation.backtesting.plan import Array, BacktestPlan
+from eqrm.evaluation.backtesting.results import (
     BacktestWindow,
+    JudgedWindows,
     OrderedDomains,
+    WindowRisks,
     short_windows,
     windows_of,
 )
-from eqrm.evaluation.backtesting.words import backtest_text
+from eqrm.evaluation.backtesting.words import backtest_text, write_backtest_page
+from eqrm.evaluation.evaluate import measured_predictors, paired
+from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, left_out_in_words
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
+from eqrm.evaluation.measuring.domain_columns import domain_times
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+from eqrm.evaluation.measuring.metrics import Metric
+from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, plain_label, shades
 from eqrm.text import counted, listed
 
 if TYPE_CHECKING:
@@ -48,7 +56,7 @@ class Backtest(JudgedWindows):
 
     def draw(self) -> Figure:
         """Shares by window and by level, as a matplotlib figure."""
-        return draw_backtest(self)
+        return _drawn(self)
 
     def write_report(self, path: Path | str, *, command: str | None = None) -> None:
         """Write an HTML page: whole, or not at all."""
@@ -84,6 +92,80 @@ def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> B
     return judged_backtest(
         plan, domains, windows_of(plan, domains), lambda _: risks, evaluation.loss
     )
+
+
+def backtest_predictions(
+    files: Any, spec: MeasurementSpec, plan: BacktestPlan, order: str | None = None
+) -> Backtest:
+    """Backtest predictions or losses in files; nothing is fitted.
+
+    ``spec`` says which columns hold what. ``order`` is the column with the time of each row; by
+    default the domains are their times. Where there are labels, constants fitted to the domains
+    to certify on stand beside the predictors.
+    """
+    spec = replace(spec, references=None if spec.takes_predictions else False)
+    measured = measured_predictors(files, spec)
+    shared = paired({name: each.risks for name, each in measured.items()})
+    chosen = EvaluatedDomains.of(shared, [each.facts for each in measured.values()], ALL_DOMAINS)
+    names = next(iter(chosen.predictors.values())).domains
+    numbered, times = NumberedDomains(np.arange(len(names)), names), None
+    columns = DomainKey.of(spec.domains).columns
+    if order is not None and (order,) != columns:
+        numbered, times = _times(files, spec, columns, order, names)
+    domains = OrderedDomains.of(numbered, times, order or " and ".join(columns))
+    labels = next((each.labels for each in measured.values() if each.labels), None)
+    constants: Constants | None = None
+    metric = spec.known_metric
+    if labels is not None and metric is not None:
+        several = any(each.several for each in measured.values())
+        constants = partial(_past_constants, labels.only(names), metric, several)
+    risks = {name: each.risks for name, each in chosen.predictors.items()}
+    return judged_backtest(
+        plan,
+        domains,
+        windows_of(plan, domains),
+        lambda window: risks,
+        spec.name_of_loss,
+        constants=constants,
+        notes=[left_out_in_words(chosen.seen, ()).strip()] if chosen.seen else [],
+    )
+
+
+def _times(
+    files: Any, spec: MeasurementSpec, columns: Sequence[str], order: str, names: Sequence[Name]
+) -> tuple[NumberedDomains, list[Any]]:
+    """The times in a column, each with the place of its domain among these names."""
+    with opened(files, spec.threads, spec.memory) as table:
+        found, times = domain_times(table, columns, order)
+    place = {str(name): i for i, name in enumerate(names)}
+    ids = np.array([place.get(str(name), -1) for name in found.names])[found.ids]
+    kept = [time for time, number in zip(times, ids.tolist(), strict=True) if number >= 0]
+    return NumberedDomains(ids[ids >= 0], tuple(names)), kept
+
+
+def _past_constants(
+    labels: LabelStatistics, metric: Metric, several: bool, certify: Places, judge: Places
+) -> dict[str, tuple[Array, Array]]:
+    """The risks of constants that are fitted to the domains to certify on, on both parts.
+
+    One of these domains is measured by the constant of the others, a later one by that of all.
+    """
+
+    def risks_on(places: Places) -> dict[str, Array]:
+        arrays = [None if a is None else a[places] for a in (labels.means, labels.variances)]
+        names = tuple(labels.domains[i] for i in places)
+        part = LabelStatistics(names, labels.counts[places], *arrays)
+        found = {}
+        for constant, each in cross_fitted_constants(part, metric, several).items():
+            own = dict(zip(each.risks.domains, each.risks.risks, strict=True))  # sorted by name
+            found[constant] = np.array([own[name] for name in names])
+        return found
+
+    later = [risks_on(np.append(certify, number)) for number in judge]
+    return {
+        name: (past, np.array([each[name][-1] for each in later]))
+        for name, past in risks_on(certify).items()
+    }
 
 
 def judged_backtest(
@@ -151,4 +233,42 @@ def _notes(
                 f"{'is' if rest == 1 else 'are'} in no window: a whole one is judged on "
                 f"{plan.judge}."
             )
-    return [*found, *short_windows(windows)]
+    return [*found, *short_windows(plan, windows)]
+
+
+def _drawn(found: JudgedWindows) -> Figure:
+    """A row of two panels per length of ``certify``; constants are dotted. Draws, computes nothing.
+
+    On the left the share of judged domains within the first bound at the headline level, window by
+    window; on the right shares over all windows against the level.
+    """
+    sizes = found.plan.certify
+    figure = new_figure(width=8.6, height=0.5 + 2.9 * len(sizes))
+    kind, level = found.plan.kinds[0], found.plan.headline
+    names = found.predictors
+    trained = [name for name in names if name not in found.references]
+    colours = dict(zip(trained, [INK, *shades(max(len(trained) - 1, 1))], strict=False))
+    rows = figure.subplots(len(sizes), 2, squeeze=False, sharey=True)
+    for (by_window, by_level), certify in zip(rows, sizes, strict=True):
+        for number, name in enumerate(names):
+            here = [row for row in found.shares if row.about == (certify, name, kind, level)]
+            pooled = [found.find(certify, name, kind, each) for each in found.plan.levels]
+            style = {
+                "color": colours.get(name, QUIET),
+                "linestyle": "-" if name in colours else ":",
+                "marker": "ox^sDv"[number % 6],
+                "markersize": 4,
+            }
+            label = plain_label(name)
+            by_window.plot([r.window for r in here], [r.share for r in here], label=label, **style)
+            by_level.plot(found.plan.levels, [p.share if p else None for p in pooled], **style)
+        by_window.axhline(level, color=QUIET, linewidth=0.8)
+        by_level.plot(found.plan.levels, found.plan.levels, color=QUIET, linewidth=0.8)
+        by_window.set_xlabel(f"window (certified on {certify} domains)")
+        by_window.set_ylabel("share within the bound")
+        by_window.xaxis.get_major_locator().set_params(integer=True)
+        by_level.set_xlabel("level")
+        by_level.set_ylim(top=1.03)
+    handles, labels = rows[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="outside upper center", ncols=3)
+    return figure

@@ -1,24 +1,172 @@
-"""What a backtest does: the lengths of its windows, its levels and its bounds."""
+"""What a backtest does: the lengths of its windows, its levels, and the bounds that it compares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, POSITIVE, POSITIVE_INTEGER
-from eqrm.errors import EqrmError, SettingError
-from eqrm.evaluation.backtesting.rules import DEPENDENT, HALF_LIFE, KINDS, RECENT, BoundRule
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
-from eqrm.evaluation.rounding import as_percent
-from eqrm.text import counted, did_you_mean
+import numpy as np
+from numpy.typing import NDArray
 
+from eqrm.checks import (
+    CONFIDENCE,
+    NON_NEGATIVE_INTEGER,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    check_all,
+    one_of,
+    optional,
+)
+from eqrm.errors import SettingError, TooFewDomainsError
+from eqrm.evaluation.inference.binomial_ranks import domains_needed
+from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
+from eqrm.evaluation.inference.in_time.online import OnlineBound
+from eqrm.evaluation.inference.in_time.recent import recent_bound
+from eqrm.evaluation.inference.in_time.spells import FEWEST, spell_bound
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.rounding import EQUAL, as_percent
+from eqrm.text import counted
+
+Array = NDArray[np.float64]
+PLAIN, DEPENDENT, SPELLS, RECENT, ONLINE = "plain", "dependent", "spells", "recent", "online"
+KINDS = (PLAIN, SPELLS, RECENT, ONLINE)
+"""Kinds by name; dependent domains are asked for by their k."""
+HALF_LIFE = 30.0
 LEVELS = (0.5, 0.75, 0.9)
 CERTIFY, JUDGE = 60, 30
 EVERY_WINDOW, NEVER = "every-window", "never"
 REFITS = (EVERY_WINDOW, NEVER)
 HEADLINE = 0.9
+
+
+@dataclass(frozen=True)
+class BoundRule:
+    """How domains of the past bound the risk of later ones.
+
+    ``kind`` is "plain" (the certificate for independent domains), "dependent" (with
+    ``dependence`` k), "spells" (approximate), "recent" (weights that halve every ``half_life``
+    domains; not a certificate) or "online" (adapted after every judged domain).
+
+    >>> BoundRule(DEPENDENT, dependence=2).name, BoundRule().name
+    ('dependence=2', 'plain')
+    """
+
+    kind: str = PLAIN
+    dependence: int = 0
+    half_life: float = HALF_LIFE
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return f"dependence={self.dependence}" if self.kind == DEPENDENT else self.kind
+
+    def needed(self, alpha: float, confidence: float) -> float:
+        """The fewest domains that it takes; ∞ where no number is enough.
+
+        >>> BoundRule().needed(0.9, 0.95), BoundRule(DEPENDENT, 1).needed(0.9, 0.95)
+        (29, 71)
+        >>> BoundRule(RECENT, half_life=10).needed(0.9, 0.95)
+        15
+        """
+        if self.kind == ONLINE:
+            return 1
+        if self.kind == RECENT:
+            try:
+                recent_bound(np.zeros(2), alpha, self.half_life)
+            except TooFewDomainsError as refusal:
+                return refusal.needed
+            return 2
+        least = domains_needed(alpha, confidence, dependence=self.dependence)
+        return max(least, FEWEST) if self.kind == SPELLS else least
+
+    def judge(self, past: Array, later: Array, alpha: float, confidence: float) -> JudgedDomains:
+        """The bound from the risks of ``past`` domains (m,), beside those of ``later`` ones (n,).
+
+        Both are in the order of time. A refusal for reasons that only the risks show is a result.
+
+        >>> found = BoundRule().judge(np.arange(40.0), np.array([3.0, 50.0]), 0.9, 0.95)
+        >>> found.bounds.tolist(), found.within, round(found.expected, 3)
+        ([39.0, 39.0], 1, 0.976)
+        """
+        if self.kind == ONLINE:
+            online = OnlineBound(alpha)
+            online.update_many(past)
+            return JudgedDomains(online.update_many(later)[0], later)
+        try:
+            if self.kind == RECENT:
+                bound = recent_bound(past, alpha, self.half_life).bound
+                return JudgedDomains(np.full(len(later), bound), later)
+            found: Certificate
+            if self.kind == SPELLS:
+                found = spell_bound(past, alpha, confidence)
+            else:
+                found = quantile_bound(past, alpha, confidence, self.dependence)
+        except TooFewDomainsError as refusal:
+            return JudgedDomains(np.full(len(later), np.nan), later, refusal=str(refusal))
+        rank = found.rank if self.kind == PLAIN else None
+        return JudgedDomains(np.full(len(later), found.bound), later, rank, found.domains)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedDomains:
+    """A bound for each later domain (n,), and the risk that it turned out to have.
+
+    ``rank`` is which of the ``domains`` risks the plain certificate is. ``refusal`` says why there
+    is no bound; the bounds are NaN then.
+    """
+
+    bounds: Array
+    risks: Array
+    rank: int | None = None
+    domains: int = 0
+    refusal: str | None = None
+
+    @property
+    def within(self) -> int:
+        """How many risks are at most their bounds.
+
+        Up to the rounding of their sums: a constant has the same risk on every domain.
+        """
+        return int((self.risks - self.bounds <= EQUAL * np.abs(self.risks)).sum())
+
+    @property
+    def infinite(self) -> int:
+        """How many bounds allow every risk."""
+        return int((self.bounds == math.inf).sum())
+
+    @property
+    def bound(self) -> float:
+        """The bound; where it changes from domain to domain, the mean of the finite ones."""
+        finite = self.bounds[np.isfinite(self.bounds)]
+        return float(finite.mean()) if finite.size else math.nan
+
+    @property
+    def expected(self) -> float | None:
+        """The mean share within the plain certificate if all domains are exchangeable.
+
+        The k-th smallest of m risks is as high as a share k/(m+1) of new ones, on average.
+        """
+        return None if self.rank is None else self.rank / (self.domains + 1)
+
+    def chance_below(self, alpha: float) -> float | None:
+        """How likely a share below α is for these many domains, if all are exchangeable.
+
+        The number within the k-th smallest of m risks has a beta-binomial law.
+
+        >>> found = BoundRule().judge(np.arange(40.0), np.zeros(30), 0.9, 0.95)
+        >>> round(found.chance_below(0.9), 3)
+        0.03
+        """
+        from scipy.stats import betabinom
+
+        if self.rank is None:
+            return None
+        n, beyond = len(self.risks), self.domains + 1 - self.rank
+        most = math.ceil(alpha * n - 1e-9) - 1
+        return float(betabinom.cdf(most, n, self.rank, beyond))
 
 
 @dataclass(frozen=True)
@@ -67,33 +215,46 @@ class BacktestPlan:
         """
         sizes = tuple(certify) if isinstance(certify, Sequence) else (certify,)
         k = tuple(dependence) if isinstance(dependence, Sequence) else (dependence,)
-        problems = _wrong_integers(sizes, judge, train, gap, step, k)
-        problems += _wrong_choices(bounds, half_life, refit, expanding, confidence)
-        alphas = _alphas(levels, problems)
-        rules = [
-            BoundRule(kind, half_life=half_life or HALF_LIFE) for kind in bounds if kind in KINDS
-        ]
-        # Domains that are independent of all others have the plain certificate.
-        rules += [
-            BoundRule(DEPENDENT, each) if each else BoundRule()
-            for each in k
-            if NON_NEGATIVE_INTEGER.holds(each)
-        ]
-        made = cls(
-            tuple(dict.fromkeys(sizes)),
-            judge,
-            train,
-            gap,
-            judge if step is None else step,
-            expanding,
-            refit,
-            tuple(sorted(set(alphas))),
-            confidence,
-            tuple(dict.fromkeys(rules)) or (BoundRule(),),
+        some, whole = POSITIVE_INTEGER.check, NON_NEGATIVE_INTEGER.check
+        check_all(
+            *(partial(some, each, "certify") for each in sizes),
+            partial(some, judge, "judge"),
+            partial(whole, gap, "gap"),
+            *(partial(whole, each, "dependence") for each in k),
+            *(partial(some, v, n) for n, v in (("train", train), ("step", step)) if v is not None),
+            lambda: _refuse(not sizes, "At least one length of certify is required."),
+            partial(CONFIDENCE.check, confidence, "confidence"),
+            partial(optional(POSITIVE).check, half_life, "half_life"),
+            lambda: _refuse(
+                half_life is not None and RECENT not in bounds,
+                "half_life is that of the bound 'recent': add it, or leave it out.",
+            ),
+            *(partial(one_of, kind, KINDS, "bound") for kind in bounds),
+            partial(one_of, refit, REFITS, "refit"),
+            lambda: _refuse(
+                expanding and refit == NEVER,
+                "expanding has no effect with refit='never': leave one of them out.",
+            ),
+            *(partial(checked_alpha, level) for level in levels),
+            lambda: _refuse(not levels, "At least one level is required, such as 0.9."),
         )
-        problems += made._too_short() if not problems else []
-        if problems:
-            raise SettingError(" ".join(problems))
+        rules = [BoundRule(kind, half_life=half_life or HALF_LIFE) for kind in bounds]
+        # Domains that are independent of all others have the plain certificate.
+        rules += [BoundRule(DEPENDENT, each) if each else BoundRule() for each in k]
+        made = cls(
+            certify=tuple(dict.fromkeys(sizes)),
+            judge=judge,
+            train=train,
+            gap=gap,
+            step=judge if step is None else step,
+            expanding=expanding,
+            refit=refit,
+            levels=tuple(sorted(set(map(checked_alpha, levels)))),
+            confidence=confidence,
+            rules=tuple(dict.fromkeys(rules)) or (BoundRule(),),
+        )
+        short = [text for certify in made.certify for text in made.too_few(certify)]
+        _refuse(bool(short), " ".join(short))
         return made
 
     @property
@@ -111,18 +272,29 @@ class BacktestPlan:
         trained = {} if self.train is None else {"train": self.train}
         return {**trained, "certify": certify, "judge": self.judge}
 
-    def _too_short(self) -> list[str]:
-        """Bounds that take more domains than a window has, with the number needed."""
+    def too_few(self, domains: int) -> list[str]:
+        """A sentence on each bound that takes more domains to certify on, with the number."""
         found = []
-        for certify in self.certify:
-            for rule in self.rules:
-                for level in self.levels:
-                    needed = rule.needed(level, self.confidence)
-                    if needed > certify:
-                        found.append(
-                            too_few_to_certify(rule.name, certify, level, self.confidence, needed)
-                        )
+        for rule in self.rules:
+            for level in self.levels:
+                needed = rule.needed(level, self.confidence)
+                enough = f"at least {needed} are needed"
+                if needed == math.inf:
+                    enough = "no number is enough: use a longer half_life"
+                if needed > domains:
+                    found.append(
+                        f"{counted(domains, 'domain')} to certify on are too few for the bound "
+                        f"{rule.name!r} at level {level:g} with {as_percent(self.confidence)} "
+                        f"confidence: {enough}."
+                    )
         return found
+
+    @property
+    def needed(self) -> float:
+        """The fewest domains that one of the bounds takes at one of the levels."""
+        return min(
+            rule.needed(level, self.confidence) for rule in self.rules for level in self.levels
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -136,70 +308,6 @@ class BacktestPlan:
         }
 
 
-def too_few_to_certify(
-    kind: str, domains: int, level: float, confidence: float, needed: float
-) -> str:
-    """The sentence about a bound that takes more domains than there are."""
-    enough = "no number is enough: use a longer half_life"
-    if needed < math.inf:
-        enough = f"at least {needed} are needed"
-    return (
-        f"{counted(domains, 'domain')} to certify on are too few for the bound {kind!r} at level "
-        f"{level:g} with {as_percent(confidence)} confidence: {enough}."
-    )
-
-
-def _wrong_choices(
-    bounds: Sequence[str], half_life: float | None, refit: str, expanding: bool, confidence: float
-) -> list[str]:
-    problems = []
-    if not CONFIDENCE.holds(confidence):
-        problems.append(f"confidence must be {CONFIDENCE.words}, got {confidence!r}.")
-    if half_life is not None and not POSITIVE.holds(half_life):
-        problems.append(f"half_life must be {POSITIVE.words}, got {half_life!r}.")
-    elif half_life is not None and RECENT not in bounds:
-        problems.append("half_life is that of the bound 'recent': add it, or leave it out.")
-    unknown = [kind for kind in bounds if kind not in KINDS]
-    problems += [f"Unknown bound {kind!r}. {did_you_mean(kind, KINDS)}" for kind in unknown]
-    if refit not in REFITS:
-        problems.append(f"Unknown refit {refit!r}. {did_you_mean(refit, REFITS)}")
-    elif expanding and refit == NEVER:
-        problems.append("expanding has no effect with refit='never': leave one of them out.")
-    return problems
-
-
-def _alphas(levels: Sequence[LevelLike], problems: list[str]) -> list[float]:
-    """The levels as numbers; what is wrong with them is added to the problems."""
-    found = []
-    for level in levels:
-        try:
-            found.append(checked_alpha(level))
-        except EqrmError as error:
-            problems.append(str(error))
-    if not levels:
-        problems.append("At least one level is required, such as 0.9.")
-    return found
-
-
-def _wrong_integers(
-    certify: Sequence[int],
-    judge: int,
-    train: int | None,
-    gap: int,
-    step: int | None,
-    dependence: Sequence[int],
-) -> list[str]:
-    given: list[tuple[Any, int | None, str]] = [
-        (POSITIVE_INTEGER, each, "certify") for each in certify
-    ]
-    given += [(POSITIVE_INTEGER, judge, "judge"), (NON_NEGATIVE_INTEGER, gap, "gap")]
-    given += [(NON_NEGATIVE_INTEGER, each, "dependence") for each in dependence]
-    given += [
-        (POSITIVE_INTEGER, value, name)
-        for name, value in (("train", train), ("step", step))
-        if value is not None
-    ]
-    wrong = [
-        f"{name} must be {rule.words}, got {v!r}." for rule, v, name in given if not rule.holds(v)
-    ]
-    return wrong if certify else [*wrong, "At least one length of certify is required."]
+def _refuse(wrong: bool, message: str) -> None:
+    if wrong:
+        raise SettingError(message)

@@ -1,24 +1,113 @@
-"""The result of a backtest: the share of later domains within each bound, by window and pooled."""
+"""The windows of a backtest, and the share of later domains within each bound."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from eqrm.evaluation.backtesting.plan import BacktestPlan
-from eqrm.evaluation.backtesting.rules import Array, JudgedDomains
-from eqrm.evaluation.backtesting.windows import BacktestWindow, OrderedDomains
+from eqrm.data.times import DomainSpans, domain_spans, shown_time
+from eqrm.data.windows import Places, refuse_longer, refuse_unfit_times, rolling_windows
+from eqrm.domains import Name, NumberedDomains
+from eqrm.errors import SettingError, TooFewDomainsError
+from eqrm.evaluation.backtesting.plan import NEVER, Array, BacktestPlan, JudgedDomains
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.measuring.domain_columns import ORDER_REMEDY
 from eqrm.level import Level
 from eqrm.text import csv_text
 
 FORMAT = "eqrm backtest 1"
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedDomains:
+    """Domains by number and when they were; ``order`` names the column of the times.
+
+    ``sorted_rows`` is False where rows or names were given in another order than that of time.
+    """
+
+    order: str
+    names: tuple[Name, ...]
+    spans: DomainSpans
+    named: bool
+    sorted_rows: bool
+
+    @classmethod
+    def of(cls, domains: NumberedDomains, times: Any, order: str) -> OrderedDomains:
+        """From the domain of each row and its time (n,), or from names that are times."""
+        what = f"The {'domains' if times is None else 'order column'} ({order!r})"
+        spans = domain_spans(domains.ids, domains.names, times, what, ORDER_REMEDY)
+        by_row = spans.first[domains.ids]
+        ascending = bool((by_row[1:] >= by_row[:-1]).all())
+        return cls(order, tuple(domains.names), spans, times is None, ascending)
+
+    def period(self, places: Places) -> tuple[str, str]:
+        """The first and the last time of some domains, in words."""
+        return shown_time(self.spans.first[places].min()), shown_time(self.spans.last[places].max())
+
+
+@dataclass(frozen=True, eq=False)
+class BacktestWindow:
+    """Numbers of domains in the order of time; ``train`` is None where nothing is fitted."""
+
+    certify_size: int
+    number: int
+    train: Places | None
+    certify: Places
+    judge: Places
+    left_out: Places
+
+
+def windows_of(plan: BacktestPlan, domains: OrderedDomains) -> list[BacktestWindow]:
+    """All windows of a plan, those of the first ``certify`` first; problems are raised at once."""
+    shortest = min(min(plan.parts(size).values()) for size in plan.certify)
+    refuse_unfit_times(domains.spans, domains.names, shortest, named=domains.named)
+    refuse_longer(len(domains.names), plan.parts(max(plan.certify)), plan.gap)
+    found: list[BacktestWindow] = []
+    for size in plan.certify:
+        sizes = tuple(plan.parts(size).values())
+        slid = rolling_windows(
+            domains.spans, sizes, gap=plan.gap, step=plan.step, expanding=plan.expanding
+        )
+        for number, window in enumerate(slid, start=1):
+            *trained, certify, judge = window.parts
+            if trained and plan.refit == NEVER:
+                trained = [slid[0].parts[0]]
+            train = trained[0] if trained else None
+            found.append(BacktestWindow(size, number, train, certify, judge, window.left_out))
+    _refuse_empty(plan, found, domains)
+    return found
+
+
+def short_windows(plan: BacktestPlan, windows: Sequence[BacktestWindow]) -> list[str]:
+    """Sentences on the windows whose domains are too few for a bound, with the number needed."""
+    return [f"Window {w.number}: {text}" for w in windows for text in plan.too_few(len(w.certify))]
+
+
+def _refuse_empty(
+    plan: BacktestPlan, windows: Sequence[BacktestWindow], domains: OrderedDomains
+) -> None:
+    """Raise if domains of one time leave no window, or domains that last long no bound."""
+    if {window.certify_size for window in windows} != set(plan.certify):
+        raise SettingError(
+            f"No window has domains in every part: {len(domains.names)} domains begin at "
+            f"{len(np.unique(domains.spans.first))} different times, and those of the same time "
+            "stay together. Use longer windows."
+        )
+    least = max(len(window.certify) for window in windows)
+    if least < plan.needed:
+        raise TooFewDomainsError(
+            f"No window can be certified: {len(windows[0].left_out)} domains of the first one last "
+            f"into the next part, and {least} are left at most where {plan.needed} are needed. Use "
+            "a longer certify, or domains that end before later ones begin.",
+            domains=least,
+            needed=plan.needed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +130,11 @@ class ShareWithin(Finding):
     infinite: int = 0
     expected: float | None = None
     expected_below: float | None = None
+
+    @property
+    def about(self) -> tuple[int, str, str, float]:
+        """Which bound of which predictor."""
+        return self.certify, self.predictor, self.kind, self.level
 
     @property
     def share(self) -> float:
@@ -88,8 +182,7 @@ class PooledShare(ShareWithin):
     @classmethod
     def of(cls, rows: Sequence[WindowShare]) -> PooledShare:
         """Pool the windows of one predictor, bound and level."""
-        held = [row for row in rows if not row.refusal]
-        first = rows[0]
+        held, first = [row for row in rows if not row.refusal], rows[0]
         chances = [row.expected_below for row in held if row.expected_below is not None]
         expected = [row.expected * row.judged for row in held if row.expected is not None]
         bounds = [row.bound for row in held if math.isfinite(row.bound)]
@@ -169,11 +262,7 @@ class JudgedWindows:
     def judged(self, each: WindowRisks, predictor: str, kind: str, level: float) -> JudgedDomains:
         """One bound in one window, domain by domain."""
         rule = next(rule for rule in self.plan.rules if rule.name == kind)
-        past, later = each.past[predictor], each.later[predictor]
-        short = each.window.short.get((kind, level))
-        if short is not None:
-            return JudgedDomains(np.full(len(later), np.nan), later, refusal=short)
-        return rule.judge(past, later, level, self.plan.confidence)
+        return rule.judge(each.past[predictor], each.later[predictor], level, self.plan.confidence)
 
     @cached_property
     def shares(self) -> tuple[WindowShare, ...]:
@@ -214,34 +303,33 @@ class JudgedWindows:
         """A row per length of ``certify``, predictor, bound and level, over all windows."""
         groups: dict[tuple[Any, ...], list[WindowShare]] = {}
         for row in self.shares:
-            groups.setdefault((row.certify, row.predictor, row.kind, row.level), []).append(row)
+            groups.setdefault(row.about, []).append(row)
         return tuple(PooledShare.of(rows) for rows in groups.values())
 
     @cached_property
     def risks(self) -> tuple[JudgedRisk, ...]:
         """Mean, quantile and worst window of each predictor, per length of ``certify``."""
-        return tuple(self._risks())
+        return tuple(
+            self._risk(certify, name) for certify in self.plan.certify for name in self.predictors
+        )
 
-    def _risks(self) -> Iterator[JudgedRisk]:
-        for certify in self.plan.certify:
-            for predictor in self.predictors:
-                held = [w for w in self.windows(certify) if predictor in w.later]
-                means = [float(w.later[predictor].mean()) for w in held]
-                judged = np.concatenate([w.later[predictor] for w in held])
-                yield JudgedRisk(
-                    certify=certify,
-                    predictor=predictor,
-                    mean=float(judged.mean()),
-                    quantile=smooth_quantile(judged, Level(self.plan.headline)),
-                    worst=max(means),
-                    worst_window=held[int(np.argmax(means))].window.number,
-                )
+    def _risk(self, certify: int, predictor: str) -> JudgedRisk:
+        held = [w for w in self.windows(certify) if predictor in w.later]
+        means = [float(w.later[predictor].mean()) for w in held]
+        judged = np.concatenate([w.later[predictor] for w in held])
+        return JudgedRisk(
+            certify=certify,
+            predictor=predictor,
+            mean=float(judged.mean()),
+            quantile=smooth_quantile(judged, Level(self.plan.headline)),
+            worst=max(means),
+            worst_window=held[int(np.argmax(means))].window.number,
+        )
 
     def find(self, certify: int, predictor: str, kind: str, level: float) -> PooledShare | None:
         """One row of ``pooled``; None where the predictor is in no window."""
         wanted = (certify, predictor, kind, level)
-        rows = (p for p in self.pooled if (p.certify, p.predictor, p.kind, p.level) == wanted)
-        return next(rows, None)
+        return next((row for row in self.pooled if row.about == wanted), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: numbers that are not finite are None."""

@@ -1,21 +1,31 @@
-"""A backtest in words: what was done, tables of shares, and what to think of them."""
+"""A backtest in words and as a page: what was done, tables of shares, what to think of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from eqrm.evaluation.backtesting.plan import NEVER
-from eqrm.evaluation.backtesting.results import JudgedWindows, PooledShare, WindowShare
-from eqrm.evaluation.backtesting.rules import ONLINE, PLAIN, RECENT, SPELLS
+from eqrm.evaluation.backtesting.plan import NEVER, ONLINE, PLAIN, RECENT, SPELLS
+from eqrm.evaluation.backtesting.results import (
+    JudgedWindows,
+    PooledShare,
+    WindowRisks,
+    WindowShare,
+)
 from eqrm.evaluation.measuring.metrics import loss_in_words
-from eqrm.evaluation.rounding import as_percent
+from eqrm.evaluation.presenting.report.page import assembled_page
+from eqrm.evaluation.rounding import as_percent, significant
+from eqrm.files.writing import write_text
 from eqrm.level import Level
 from eqrm.text import aligned, counted, one_line
 
 MARK = " !"
+MOST_POINTS = 20_000
+"""Risks that are drawn one by one; with more, the page has no picture of them."""
 NO_INTERVAL = (
     "No interval is given for pooled shares: windows share domains to certify on, and domains that "
     "follow each other resemble each other, so their shares are not independent. Compare the "
@@ -32,14 +42,9 @@ def backtest_text(found: JudgedWindows) -> str:
     """Everything for a terminal."""
     parts = [in_sentences(found)]
     for certify in found.plan.certify:
-        parts += [section(title, rows) for title, rows in tables(found, certify)]
-    parts.append("\n".join(conclusions(found)))
+        parts += [f"{title}\n{aligned(rows)}" for title, rows in tables(found, certify)]
+    parts.append("\n".join([*warnings_of(found), *conclusions(found)]))
     return "\n\n".join(parts)
-
-
-def section(title: str, rows: Sequence[Sequence[str]]) -> str:
-    """A table in aligned columns under its title."""
-    return f"{title}\n{aligned(rows)}"
 
 
 def in_sentences(found: JudgedWindows) -> str:
@@ -91,22 +96,17 @@ def by_window(found: JudgedWindows, certify: int) -> list[list[str]]:
         period = " to ".join(found.domains.period(judge))
         lines.append([f"{number}: {period}", str(len(judge)), *cells])
     pooled = [found.find(certify, name, kind, level) for name in names]
-    held = [each for each in pooled if each is not None]
-    lines.append(["all windows", str(max(p.judged for p in held)), *map(_pooled_cell, pooled)])
-    lines.append(["lowest", "", *(_share(p.lowest) if p else "" for p in pooled)])
-    lines.append(
-        ["windows below the level", "", *(str(p.windows_below) if p else "" for p in pooled)]
-    )
+
+    def line(title: str, told: Callable[[PooledShare], str], judged: str = "") -> None:
+        lines.append([title, judged, *("" if p is None else told(p) for p in pooled)])
+
+    line("all windows", _pooled_cell, str(max(p.judged for p in pooled if p is not None)))
+    line("lowest", lambda p: _share(p.lowest))
+    line("windows below the level", lambda p: str(p.windows_below))
     if kind == PLAIN:
-        lines.append(
-            ["expected if exchangeable", "", *(_share(p.expected) if p else "" for p in pooled)]
-        )
-        below = [f"{p.expected_below or 0.0:.1f}" if p else "" for p in pooled]
-        lines.append(["windows below, expected", "", *below])
-    bounds = [
-        "" if p is None or math.isnan(p.mean_bound) else f"{p.mean_bound:.3g}" for p in pooled
-    ]
-    lines.append(["mean bound", "", *bounds])
+        line("expected if exchangeable", lambda p: _share(p.expected))
+        line("windows below, expected", lambda p: f"{p.expected_below or 0.0:.1f}")
+    line("mean bound", lambda p: "" if math.isnan(p.mean_bound) else f"{p.mean_bound:.3g}")
     return lines
 
 
@@ -160,15 +160,14 @@ def warnings_of(found: JudgedWindows) -> list[str]:
 
 
 def conclusions(found: JudgedWindows) -> list[str]:
-    """What the shares say, and what they do not say."""
+    """What else the shares say, and what they do not say."""
     level = found.plan.headline
     told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
-    lines = warnings_of(found)
+    lines = []
     if told and all(p.share >= level - 1e-9 for p in told):
-        lines.insert(
-            0,
+        lines.append(
             f"Over all windows, every predictor had at least {as_percent(level)} of the judged "
-            f"domains within its {found.plan.kinds[0]} bound.",
+            f"domains within its {found.plan.kinds[0]} bound."
         )
     if any(p.windows_below for p in told):
         lines.append(
@@ -222,6 +221,77 @@ def _cell(row: WindowShare | None) -> str:
 
 
 def _pooled_cell(row: PooledShare | None) -> str:
-    if row is None or not row.windows:
-        return "" if row is None else "no bound"
+    if row is None:
+        return ""
+    if not row.windows:
+        return "no bound"
     return f"{_share(row.share)}{MARK if row.share < row.level - 1e-9 else ''}"
+
+
+def write_backtest_page(found: JudgedWindows, path: Path, command: str | None = None) -> None:
+    """Write the page to ``path``: whole, or not at all."""
+    made = command or "eqrm.evaluation.backtest(…) and write_report(…), called from Python"
+    scripts = ("numbers.js", "charts.js", "backtest.js")
+    write_text(
+        path, assembled_page("backtest.html", scripts, backtest_content(found), command=made)
+    )
+
+
+def backtest_content(found: JudgedWindows) -> dict[str, Any]:
+    """Everything on the page, ready for JSON."""
+    trained = [name for name in found.predictors if name not in found.references]
+    first = found.predictors.index(trained[0]) if trained else 0
+    return {
+        "predictors": [one_line(name) for name in found.predictors],
+        "first": first,
+        "sentence": in_sentences(found),
+        "loss": found.loss,
+        "order": found.domains.order,
+        "level": found.plan.headline,
+        "kind": found.plan.kinds[0],
+        "warnings": warnings_of(found),
+        "conclusions": conclusions(found),
+        "sizes": [_of_size(found, certify) for certify in found.plan.certify],
+    }
+
+
+def _of_size(found: JudgedWindows, certify: int) -> dict[str, Any]:
+    windows = found.windows(certify)
+    places = np.argsort(found.domains.spans.order)
+    points = sum(len(each.window.judge) for each in windows) * len(found.predictors)
+    few = points <= MOST_POINTS
+    return {
+        "certify": certify,
+        "windows": [
+            {
+                "places": (places[each.window.judge] + 1).tolist() if few else [],
+                "names": [one_line(str(found.domains.names[i])) for i in each.window.judge]
+                if few
+                else [],
+            }
+            for each in windows
+        ],
+        "shares": [_shares(found, certify, name) for name in found.predictors],
+        "later": [[_later(found, each, name) for each in windows] for name in found.predictors]
+        if few
+        else None,
+        "tables": [{"title": title, "rows": rows} for title, rows in tables(found, certify)],
+    }
+
+
+def _shares(found: JudgedWindows, certify: int, predictor: str) -> list[float | None]:
+    kind, level = found.plan.kinds[0], found.plan.headline
+    wanted = (certify, predictor, kind, level)
+    own = {row.window: row.share for row in found.shares if row.about == wanted and not row.refusal}
+    return [own.get(each.window.number) for each in found.windows(certify)]
+
+
+def _later(found: JudgedWindows, each: WindowRisks, predictor: str) -> dict[str, Any] | None:
+    if predictor not in each.later:
+        return None
+    judged = found.judged(each, predictor, found.plan.kinds[0], found.plan.headline)
+    bounds = [b if math.isfinite(b) else None for b in judged.bounds.tolist()]
+    return {
+        "risks": significant(judged.risks),
+        "bounds": [None if b is None else significant(b) for b in bounds],
+    }

@@ -1,1 +1,0 @@
-"""The job of ``eqrm backtest``."""

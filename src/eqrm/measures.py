@@ -24,9 +24,8 @@ from torch import Tensor
 
 from eqrm.checks import one_of
 from eqrm.distributions.empirical import Empirical
-from eqrm.distributions.gaussian import Gaussian
+from eqrm.distributions.gaussian import Gaussian, LogNormal
 from eqrm.distributions.kernel import KDE
-from eqrm.distributions.lognormal import LogNormal
 from eqrm.errors import LevelError, SettingError
 from eqrm.level import MEASURES, Level
 from eqrm.text import did_you_mean

@@ -19,7 +19,7 @@ import torch
 import eqrm
 from cases import in_full
 from eqrm.distributions.kde import native
-from eqrm.distributions.pairwise_median import median_distance, row_median_distance
+from eqrm.distributions.order_statistics import median_distance, row_median_distance
 from oracle import kde_mpmath
 from oracle.bandwidths_mpmath import RULES, bandwidth_of
 from oracle.grid import Case, sample_of_grid

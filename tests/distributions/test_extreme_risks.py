@@ -16,7 +16,7 @@ from torch import Tensor
 import eqrm
 from eqrm.distributions import LogNormal
 from eqrm.distributions.kde import native
-from eqrm.distributions.pairwise_median import median_distance, row_median_distance
+from eqrm.distributions.order_statistics import median_distance, row_median_distance
 from eqrm.errors import DomainDataError
 from oracle.catalogue import BANDWIDTHS
 

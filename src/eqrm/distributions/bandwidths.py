@@ -23,8 +23,12 @@ from torch import Tensor
 from eqrm.checks import POSITIVE
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.moments import moments
-from eqrm.distributions.order_statistics import interquartile_range, row_interquartile_range
-from eqrm.distributions.pairwise_median import median_distance, row_median_distance
+from eqrm.distributions.order_statistics import (
+    interquartile_range,
+    median_distance,
+    row_interquartile_range,
+    row_median_distance,
+)
 from eqrm.errors import SettingError
 from eqrm.text import did_you_mean
 

@@ -18,9 +18,9 @@ from eqrm.distributions.bandwidths import (
     resolve_bandwidth,
 )
 from eqrm.distributions.base import LevelLike, RiskDistribution
-from eqrm.distributions.kde.compiled import compiled_quantile
 from eqrm.distributions.kde.gradient import (
     centres_and_root,
+    compiled_quantile,
     kde_quantile,
     knows_its_slope,
     quantile_by_composition,

@@ -1,14 +1,12 @@
-"""Sums over kernels for quantiles among the risks: in C, in numpy, and in blocks of torch.
+"""Sums over kernels for quantiles among the risks: in C where it was built, else in numpy.
 
-:func:`kernel_sums` chooses: C where it was built, else numpy for rows of usual length and torch
-for long ones. All are held to the same 50-digit oracle.
+Both are held to the same 50-digit oracle.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -27,7 +25,7 @@ from eqrm.distributions.kde.sums import (
 from eqrm.distributions.normal_tails import SQRT_2
 
 LONG = 8_192
-"""Above this many kernels blocks of torch are faster, and BLAS would start its threads."""
+"""Above this many kernels a rough solve comes first, and passes over the risks pay."""
 
 WORTH_A_TENSOR = 150
 """torch's vectorised erfc beats scipy's from about this many elements on."""
@@ -42,12 +40,6 @@ exact."""
 FARTHEST_EXACT = 1e4
 """Beyond, the rounding of t shows in a series about a point nearby."""
 
-UNDERFLOW = 26.0
-"""exp(−26²) = 1e-293: kernels beyond are nothing, but slow to compute."""
-
-BLOCK = 131_072
-"""Long enough for torch's threads, short enough for three buffers to stay in the cache."""
-
 
 def kernel_sums(equation: Equation) -> KernelSums:
     """The sums that serve an equation best."""
@@ -57,7 +49,7 @@ def kernel_sums(equation: Equation) -> KernelSums:
     if native.LIBRARY is not None:
         centred = torch.from_numpy(equation.centred)
         return NativeSums(equation, native.Passes(centred, equation.weights))
-    return BlockSums(equation) if equation.centred.size > LONG else NumpySums(equation)
+    return NumpySums(equation)
 
 
 class BulkSums(KernelSums):
@@ -107,7 +99,7 @@ class BulkSums(KernelSums):
 
 
 class NumpySums(BulkSums):
-    """Rows of usual length, in numpy."""
+    """Rows of any length, in numpy."""
 
     def __init__(self, equation: Equation) -> None:
         super().__init__(equation)
@@ -187,108 +179,6 @@ class NativeSums(BulkSums):
 
     def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
         return self.passes.gradient(0.0, t / SQRT_2, self.unit, a, b, 0.0)
-
-
-class BlockSums(BulkSums):
-    """Long rows, in blocks of torch that stay in the cache.
-
-    Each block passes through all its operations before the next one starts, so that only the
-    first of them waits for memory. (Python threads, one stretch of the array each, were tried:
-    with operations this short they wait for the interpreter's lock.)
-    """
-
-    def __init__(self, equation: Equation, rough: bool = False) -> None:
-        super().__init__(equation, rough)
-        self.unit = -1.0 / (equation.bandwidth * SQRT_2)
-        self.values = torch.from_numpy(equation.centred)
-        weights = equation.weights
-        self.shares = None if weights is None else torch.from_numpy(weights)
-
-    def rougher(self) -> KernelSums | None:
-        return None if self.rough else BlockSums(self.equation, rough=True)
-
-    def sums(self, t: float) -> list[float]:
-        shift = torch.scalar_tensor(t / SQRT_2, dtype=torch.float64)
-
-        def work(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
-            z, square, kernels = scratch
-            self._standardise(shift, where, z)
-            shares = None if self.shares is None else self.shares[where]
-            if self.rough:
-                z, square, kernels = _in_single_precision(z, square, kernels)
-                shares = None if shares is None else shares.to(torch.float32)
-            else:
-                z.clamp_(-UNDERFLOW, UNDERFLOW)
-            tails = torch.erfc(z, out=kernels)
-            sf = tails.sum() if shares is None else tails.dot(shares)
-            found = [float(sf)]
-            torch.exp(_negative_square(z, out=square), out=kernels)
-            if shares is not None:
-                kernels.mul_(shares)
-            found += float(kernels.sum()), float(kernels.dot(z)), -float(kernels.dot(square))
-            kernels.mul_(square)
-            found += -float(kernels.dot(z)), float(kernels.dot(square))
-            return tuple(found)
-
-        sums = for_each_block(self.values.numel(), work, buffers=3).sum(0)
-        if self.shares is None:
-            sums /= self.values.numel()
-        found: list[float] = sums.tolist()
-        return found
-
-    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
-        shift = torch.scalar_tensor(t / SQRT_2, dtype=torch.float64)
-
-        def combine(where: slice, scratch: torch.Tensor) -> tuple[float, ...]:
-            z, kernels = scratch
-            self._standardise(shift, where, z).clamp_(-UNDERFLOW, UNDERFLOW)
-            _negative_square(z, out=kernels).exp_()
-            row = self.values[where].mul_(b).add_(kernels, alpha=a)
-            if self.shares is not None:
-                row.mul_(self.shares[where])
-            return ()
-
-        for_each_block(self.values.numel(), combine, buffers=2)
-        return self.values
-
-    def _standardise(self, shift: torch.Tensor, where: slice, z: torch.Tensor) -> torch.Tensor:
-        """z/√2 of a block, into ``z``; ``shift`` is t/√2."""
-        return torch.add(shift, self.values[where], alpha=self.unit, out=z)
-
-
-def for_each_block(
-    size: int, work: Callable[[slice, torch.Tensor], tuple[float, ...]], buffers: int
-) -> Array:
-    """Call ``work(where, scratch)`` for each block; a row of its results per block.
-
-    ``scratch`` has shape ``(buffers, length of the block)``, float64, and is reused.
-
-    >>> values = torch.arange(400_000, dtype=torch.float64)
-    >>> sums = for_each_block(400_000, lambda where, scratch: (float(values[where].sum()),), 0)
-    >>> sums.shape, sums.sum().item() == values.sum().item()
-    ((4, 1), True)
-    """
-    scratch = torch.empty(buffers, min(BLOCK, size), dtype=torch.float64)
-    rows = []
-    for begin in range(0, size, BLOCK):
-        where = slice(begin, min(begin + BLOCK, size))
-        rows.append(work(where, scratch[:, : where.stop - begin]))
-    return np.array(rows)
-
-
-def _negative_square(z: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """−z² in one operation."""
-    return torch.addcmul(torch.zeros((), dtype=z.dtype), z, z, value=-1.0, out=out)
-
-
-def _in_single_precision(
-    z: torch.Tensor, *buffers: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """float32 copies of z and of room for two more, in the buffers."""
-    one, two = buffers[0].view(torch.float32).chunk(2)
-    # Kernels beyond ±9 are below 1e-35 of the largest: nothing, but slow to compute.
-    single = one.copy_(z).clamp_(-9.0, 9.0)
-    return single, two, buffers[1].view(torch.float32)[: z.numel()]
 
 
 def _tail(

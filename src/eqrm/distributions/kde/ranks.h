@@ -273,7 +273,7 @@ static void middle_pairs(const double *v, const double *c, ptrdiff_t n, const do
         found[k] = place_of(given, v[found[k]]);
 }
 
-/* As row_median_distance in pairwise_median.py, of ascending values, padded. */
+/* As row_median_distance in order_statistics.py, of ascending values, padded. */
 static int pair_spread(const double *r, const double *v, ptrdiff_t n, spread *found)
 {
     ptrdiff_t pairs[4];

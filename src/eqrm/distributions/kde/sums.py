@@ -4,8 +4,8 @@ For unit kernels at y_i = x_i/h with weights p_i, and z_i = t − y_i, each clas
 log S, the hazard f/S and derivatives of f, with S = Σ p_i Φ(−z_i) and f = Σ p_i φ(z_i), and
 after the solve the gradient. Levels under ½ come in mirrored, by a negative h.
 
-:class:`TailSums` serves quantiles beyond every risk. For quantiles among the risks there are three
-(:mod:`eqrm.distributions.kde.bulk_sums`): in C, in numpy, and in blocks of torch.
+:class:`TailSums` serves quantiles beyond every risk; those among the risks are served in C or in
+numpy (:mod:`eqrm.distributions.kde.bulk_sums`).
 """
 
 from __future__ import annotations

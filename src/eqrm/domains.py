@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.text import listed
 
 Name = int | str
@@ -155,7 +155,7 @@ class DomainKey:
         if repeated:
             raise SettingError(
                 f"The column {listed(repeated)} is given more than once for the domain "
-                "(--domain, --within). Give every column once."
+                f"({Setting('domains')}, {Setting('within')}). Give every column once."
             )
         return cls(groups, members)
 

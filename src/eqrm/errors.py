@@ -7,9 +7,12 @@ Every error that a user can cause derives from :class:`EqrmError`, so that one
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from eqrm.text import printable
+from eqrm.text import printable, typed
 
 _FROM_DATA = re.compile(r"\n(?! )")
 """Line feeds that do not begin an indented line of a list: they come from data."""
@@ -18,6 +21,63 @@ _FROM_DATA = re.compile(r"\n(?! )")
 def _message(text: str) -> str:
     """A message as it is shown: names of files, columns and domains in it may hold anything."""
     return _FROM_DATA.sub(r"\\u000a", printable(text))
+
+
+OPTIONS = {
+    "after": "test-after",
+    "categories": "category",
+    "domains": "domain",
+    "features": "feature",
+    "labels": "label",
+    "last": "test-last",
+    "levels": "alpha",
+    "losses": "loss",
+    "missing_values": "missing-value",
+    "predictions": "prediction",
+    "root": "data-root",
+    "settings": "set",
+    "weight": "row-weight",
+}
+"""Keywords whose option on the command line has another name."""
+_voice = {"options": False}
+
+
+@contextmanager
+def settings_as_options() -> Iterator[None]:
+    """Messages that are written inside name settings as the command line does."""
+    before, _voice["options"] = _voice["options"], True
+    try:
+        yield
+    finally:
+        _voice["options"] = before
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that a message names, with the value to give it: a keyword, or an option.
+
+    >>> advice = Setting("drop", ["blood pressure"]), Setting("resume", False), Setting("last")
+    >>> " ".join(map(str, advice))
+    "drop=['blood pressure'] resume=False last"
+    >>> with settings_as_options():
+    ...     print(*advice, Setting("settings", {"steps": None}))
+    --drop 'blood pressure' --no-resume --test-last --set steps=null
+    """
+
+    name: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        value = self.value
+        if not _voice["options"]:
+            return self.name if value is None else f"{self.name}={value!r}"
+        option = OPTIONS.get(self.name, self.name.replace("_", "-"))
+        if value is None or isinstance(value, bool):
+            return f"--{'no-' if value is False else ''}{option}"
+        if isinstance(value, dict):
+            value = [f"{name}={'null' if each is None else each}" for name, each in value.items()]
+        several = value if isinstance(value, (list, tuple)) else [value]
+        return " ".join(f"--{option} {typed(each)}" for each in several)
 
 
 class EqrmError(Exception):

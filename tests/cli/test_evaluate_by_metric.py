@@ -157,7 +157,7 @@ def test_domains_seen_in_training_are_left_out(
             [*CLASSES, "--metric", "macro-f1", "--alpha", "0.9", "--within", "is_cat"],
             "--metric macro-f1 is not a mean of losses. Leave out --within, --alpha, or choose",
         ),
-        (["--label", "species", "--metric", "accuracy"], "predictions (--prediction) are missing"),
+        (["--label", "species", "--metric", "accuracy"], "--prediction is missing"),
         (
             ["--label", "species", "--prediction", "score", "--metric", "roc-auc"],
             "score: Labels must be 0, 1 or missing, got 'cat' at index 0 (in 432 of 432 rows)",

@@ -176,7 +176,7 @@ def test_identifiers_are_left_out_unless_asked_for() -> None:
     }
     encoder = TableEncoder.fit(frame, domains=rows // 6)
     assert encoder.names == ("beds", "income", "age")
-    assert len([note for note in encoder.notes if "To use it, list it in --feature" in note]) == 4
+    assert len([note for note in encoder.notes if "To use it, list it in features" in note]) == 4
     kept = TableEncoder.fit(frame, domains=rows // 6, asked=["id", "code"])
     assert kept.names == ("id", "code", "beds", "income", "age")
     assert len(TableEncoder.fit(frame).names) == 7  # without domains, nothing is known
@@ -258,7 +258,7 @@ def test_integers_that_seldom_repeat_may_be_identifiers(
     encoder = TableEncoder.fit(columns, domains=domains)
     assert encoder.names == ("x",)
     assert f"different integers in 4,000 rows{words}" in encoder.notes[0]
-    assert "and left out. To use it, list it in --feature with" in encoder.notes[0]
+    assert "and left out. To use it, list it in features with" in encoder.notes[0]
     assert name in TableEncoder.fit(columns, domains=domains, asked=[name]).names
 
 
@@ -284,7 +284,7 @@ def test_measurements_that_seldom_repeat_are_features(name: str, values: np.ndar
 
 def test_advice_on_dates_is_for_columns_with_dates() -> None:
     words = [f"word {number}" for number in range(1001)]
-    with pytest.raises(DomainDataError, match=r"free text, leave it out \(--drop note\)\.$"):
+    with pytest.raises(DomainDataError, match=r"free text, leave it out \(drop=\[.note.\]\)\.$"):
         TableEncoder.fit({"note": words})
     with pytest.raises(DomainDataError, match=r"; write dates as 2013-01-31\.$"):
         TableEncoder.fit({"note": [*words, "28.12.2022"]})
@@ -323,7 +323,7 @@ def test_a_column_of_very_many_values_is_named_with_the_option_that_leaves_it_ou
     (note,) = TableEncoder.fit({"my code": codes * 4}, rows="training rows").notes
     assert "'my code' has 101 different values in 404 training rows" in note
     assert "each is estimated from about 4 rows, and training takes much longer" in note
-    assert note.endswith("(--drop 'my code').")
+    assert note.endswith("(drop=['my code']).")
     assert TableEncoder.fit({"my code": codes[:100] * 4}).notes == ()
 
 

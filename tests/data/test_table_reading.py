@@ -274,7 +274,7 @@ def test_dates_that_may_be_confused_are_refused_by_name(
         with pytest.raises(DomainDataError, match=re.escape(words)) as caught:
             read_table(data, "y", "hospital")
         assert "Write all of them as 2013-01-31" in str(caught.value)
-        assert "--drop 'day seen'" in str(caught.value)
+        assert "drop=['day seen']" in str(caught.value)
         found = read_table(data, "y", "hospital", categories=["day seen"])
         assert found.categories == ("day seen",)
 

@@ -255,7 +255,7 @@ def test_rows_of_several_predictors_are_not_taken_for_parts_of_one() -> None:
         {"d": ["a", "b"] * 2, "n": [7, 9] * 2, "mean": [0.1, 0.2, 0.3, 0.4], "variance": 0.5}
     )
     question = {"domains": "d", "aggregated": True}
-    with pytest.raises(eqrm.errors.DomainDataError, match=r"as if 2 predictors.*--predictor"):
+    with pytest.raises(eqrm.errors.DomainDataError, match=r"as if 2 predictors.*predictor="):
         eqrm.evaluate(table, **question)
     table["model"] = "A"
     found = eqrm.evaluate(table, predictor="model", **question)

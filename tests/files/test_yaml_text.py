@@ -30,7 +30,7 @@ def test_values_that_are_not_of_their_tag(value: str, problem: str) -> None:
     with pytest.raises(DataFileError, match=r"a\.yaml, line 2 is not valid YAML: ") as caught:
         parse_yaml(f"steps: 1\nseed: {value}", "a.yaml")
     assert problem in str(caught.value)
-    with pytest.raises(DataFileError, match="The value of --set seed, line 1 is not valid YAML"):
+    with pytest.raises(DataFileError, match="The value of set seed, line 1 is not valid YAML"):
         parse_settings([f"seed={value}"])
 
 

@@ -246,7 +246,7 @@ def test_the_verdict_says_real_gain_no_gain_and_what_a_constant_does(tmp_path: P
     perfect = two_classes(240, 40)
     perfect["p"] = perfect["label"].astype(float)
     told = summary(found_in(perfect, tmp_path, test_domains=None))
-    assert "There is nothing to gain: the predictions are right to the precision of --clip" in told
+    assert "nothing to gain: the predictions are right to the precision of clip=1e-07" in told
     few = summary(found_in(two_classes(20), tmp_path, test_domains=None))
     assert "10 held-out domains are too few to tell whether there is a gain" in few
     assert "No certificate: 10 domains are too few" in few

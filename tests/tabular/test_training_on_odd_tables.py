@@ -37,7 +37,7 @@ def test_domains_of_one_row_are_named_as_a_probable_mistake() -> None:
     alone = both.rows(rows)
     single = Table(alone.columns, alone.target, [f"r{i}" for i in range(len(rows))])
     found = trained_on(single, plan_of([0.9], surrogate="none"))
-    assert "Mind every domain has one row: is this the right column for --domain?" in told(found)
+    assert "Mind every domain has one row: is this the right column for domain?" in told(found)
 
 
 def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -> None:

@@ -29,7 +29,7 @@ from eqrm.cli import (
 )
 from eqrm.cli.commands import PlainCommand, PlainGroup, say, warnings_said
 from eqrm.cli.evaluating import compare, evaluate
-from eqrm.errors import EqrmError
+from eqrm.errors import EqrmError, settings_as_options
 from eqrm.files.writing import is_full_disk
 from eqrm.text import printable
 
@@ -99,6 +99,7 @@ def _options(
 ) -> None:
     """Handle the options that belong to no command, and what every command has."""
     context.with_resource(warnings_said())
+    context.with_resource(settings_as_options())
 
 
 def main() -> None:

@@ -191,9 +191,12 @@ def _refuse(fitting: dict[str, Any], prediction: str | None, correction: Path | 
         missing = [n for n in ("--domain", "--label", "--prediction") if not needed[n]]
         if missing:
             problems.append(f"{', '.join(missing)} must be given to fit a correction.")
-        ways = {name: fitting[name] for name in ("--test-domains", "--test-share", *IN_TIME)}
+        ways = {
+            name: fitting[f"--{name.replace('_', '-')}"]
+            for name in ("test_domains", "test_share", *IN_TIME)
+        }
         problems += conflicting_splits(ways)
-        if fitting["--seed"] is not None and any(fitting[name] is not None for name in IN_TIME):
+        if fitting["--seed"] is not None and any(ways[name] is not None for name in IN_TIME):
             problems.append("--seed has no effect on a split in time: leave it out.")
     else:
         useless = [name for name, value in fitting.items() if value is not None]

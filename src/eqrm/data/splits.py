@@ -11,12 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import OPEN_FRACTION
-from eqrm.data.times import DomainSpans, Times, domain_spans, last_moment_of, shown_time
+from eqrm.data.times import (
+    DomainSpans,
+    Times,
+    domain_spans,
+    last_moment_of,
+    order_remedy,
+    shown_time,
+)
 from eqrm.domains import NumberedDomains
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import DataFileError, Setting, SettingError
 
-IN_TIME = ("--order", "--test-after", "--test-last")
-"""Options that hold out later domains."""
+IN_TIME = ("order", "test_after", "test_last")
+"""Settings that hold out later domains."""
 PARTS = ("train", "validation", "test")
 
 
@@ -117,8 +124,7 @@ def split_in_time(
         raise SettingError("A split in time needs either 'after' or 'last', and not both.")
     names = tuple(str(name) for name in domains.names)
     what = f"The {'domains' if times is None else 'order column'} ({order!r})"
-    remedy = "Name the column that orders the domains (--order COLUMN, or order=)."
-    spans = domain_spans(domains.ids, names, times, what, remedy)
+    spans = domain_spans(domains.ids, names, times, what, order_remedy())
     if last is not None:
         test, cut = _latest(spans, OPEN_FRACTION.check(last, "The share of domains to test on"))
         train = spans.before(cut)
@@ -182,7 +188,7 @@ def _latest(spans: DomainSpans, share: float) -> tuple[NDArray[np.bool_], Any]:
             f"All {domains} domains begin at {shown_time(spans.first[0])}: there is no earlier and "
             "no later. To judge domains that last as long as each other, leave the order out (each "
             "is judged by the others); to judge later times, make the time the domain, such as "
-            "--domain week --order week."
+            f"{Setting('domain', 'week')} with {Setting('order', 'week')}."
         )
     cut = spans.first[spans.order[starts[0]]]
     return spans.first >= cut, cut
@@ -222,14 +228,15 @@ def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:
 
 
 def conflicting_splits(given: Mapping[str, Any]) -> list[str]:
-    """What is wrong with options that choose the held-out domains in two ways."""
+    """What is wrong with settings that choose the held-out domains in two ways."""
     named = [name for name, value in given.items() if value is not None]
-    ways = [name for name in named if name != "--order"]
-    if [name for name in named if name in IN_TIME] == ["--order"]:
-        ways.append("--order")
+    ways = [name for name in named if name != "order"]
+    if [name for name in named if name in IN_TIME] == ["order"]:
+        ways.append("order")
     if len(ways) < 2:
         return []
+    *some, last = (str(Setting(name)) for name in ways)
     return [
-        f"{', '.join(ways[:-1])} and {ways[-1]} cannot be combined: each of them chooses the "
+        f"{', '.join(some)} and {last} cannot be combined: each of them chooses the "
         "held-out domains. Use one."
     ]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from eqrm.checks import is_integer, is_missing, is_number
 from eqrm.data.tables.frames import in_memory
 from eqrm.domains import Name, domain_names
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, Setting
 from eqrm.text import counted, listed
 
 Times = NDArray[Any]
@@ -102,6 +102,11 @@ def domain_spans(
     ends = np.cumsum(np.bincount(ids, minlength=len(names)))
     starts = np.concatenate([[0], ends[:-1]])
     return DomainSpans(moments[order[starts]], moments[order[ends - 1]])
+
+
+def order_remedy() -> str:
+    """What to do where the names of domains do not tell their order."""
+    return f"Name the column that orders the domains ({Setting('order', 'COLUMN')})."
 
 
 def as_times(values: Any, what: str, remedy: str = "") -> Times:

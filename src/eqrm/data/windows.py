@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.times import MOMENT, DomainSpans, Times, shown_time
 from eqrm.domains import Name, named_domains
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.text import counted
 
 Places = NDArray[np.int64]
@@ -160,7 +160,7 @@ def _repeated(spans: DomainSpans, names: Sequence[Name], arranged: Times) -> lis
     return [
         f"Domains are repeated: {one!r} and {other!r} are the same time, as are "
         f"{counted(again.size, 'pair')} in all. Give each domain one name, or name the column that "
-        "orders them (--order COLUMN, or order=)."
+        f"orders them ({Setting('order', 'COLUMN')})."
     ]
 
 

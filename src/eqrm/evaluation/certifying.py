@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.inference.certificates import Certificate, probability_bound, quantile_bound
 from eqrm.evaluation.inference.nested.bounds import (
     ONCE,
@@ -53,7 +53,7 @@ class Certifier:
             if sampling is not None or group is not None:
                 raise SettingError(
                     "sampling and group are for nested domains. Name the column of the members "
-                    "inside groups: evaluate(..., within=), --within on the command line."
+                    f"inside groups to evaluate: {Setting('within', 'COLUMN')}."
                 )
             return self._plain(self.risks, alpha, confidence, **asked)
         if threshold is None and not true_risk:

@@ -9,7 +9,7 @@ from typing import Any
 
 from eqrm.data.tables.frames import is_frame
 from eqrm.domains import name_order, named_domains
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_range
@@ -265,7 +265,7 @@ def paired(
             f"Predictors are compared on the same domains, but {name!r} has no examples of "
             f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
             f"the {counted(len(everywhere), 'domain')} that all predictors share "
-            "(common_domains=True, --common-domains)."
+            f"({Setting('common_domains', True)})."
         )
     kept = sorted(everywhere, key=name_order)
     if len(kept) < FEWEST_DOMAINS:

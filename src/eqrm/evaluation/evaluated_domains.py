@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.splits import later_domains
-from eqrm.data.times import DomainSpans, as_times, shown_time
+from eqrm.data.times import DomainSpans, as_times, order_remedy, shown_time
 from eqrm.domains import DomainKey, Name, named_domains
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
-from eqrm.evaluation.measuring.domain_columns import ORDER_REMEDY, DomainFacts
+from eqrm.evaluation.measuring.domain_columns import DomainFacts
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
 from eqrm.text import counted, listed
 
@@ -29,8 +29,8 @@ class Period:
     def __post_init__(self) -> None:
         if self.after is not None and self.last is not None:
             raise SettingError(
-                "Evaluate the domains after a moment (--test-after, after=) or the last share of "
-                "them (--test-last, last=), not both."
+                f"Evaluate the domains after a moment ({Setting('after')}) or the last share of "
+                f"them ({Setting('last')}), not both."
             )
 
 
@@ -76,7 +76,7 @@ class EvaluatedDomains:
         times = _times(names, facts, order or "domains")
         kept = np.flatnonzero(unseen)
         if period != ALL_DOMAINS:
-            times = times or DomainOrder(as_times(list(names), "The domains", ORDER_REMEDY))
+            times = times or DomainOrder(as_times(list(names), "The domains", order_remedy()))
             kept = kept[_of_period(times.only(kept), period)]
         chosen = [names[i] for i in kept]
         left = set(kept.tolist())

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqrm.checks import one_of
 from eqrm.domains import DomainKey, Name
-from eqrm.errors import DomainDataError, EqrmError, SettingError
+from eqrm.errors import DomainDataError, EqrmError, Setting, SettingError
 from eqrm.evaluation.certifying import Certifier
 from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.inference.bands.cdf_bands import CdfBand, cdf_band
@@ -287,7 +287,7 @@ class Evaluation(ShownRisks):
         if self.nesting is not None:
             raise SettingError(
                 "Bounds for domains in time take them for one sequence, not for members of groups. "
-                "Leave out within (--within), or dependence, spells and recent."
+                f"Leave out {Setting('within')}, or dependence, spells and recent."
             )
         risks = self[self._known(predictor)].risks
         return asked.of(asked.arranged(risks, self.domains, self.time_order), alpha, confidence)

@@ -21,7 +21,7 @@ import numpy as np
 
 from eqrm.data.tables.files import find_files
 from eqrm.domains import DomainKey, named_domains
-from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
 from eqrm.evaluation.evaluate import evaluation_of, measured_predictors
 from eqrm.evaluation.evaluated_domains import Period
 from eqrm.evaluation.evaluation import Evaluation
@@ -128,7 +128,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
         raise SettingError("The metric of a part must be a name, so that parts can be compared.")
     if spec.order is not None:
         raise SettingError(
-            "A part does not hold the times of its rows: leave out --order (order=). Merged "
+            f"A part does not hold the times of its rows: leave out {Setting('order')}. Merged "
             "domains are in the order of time where their names are dates."
         )
     groups = list(data.values()) if isinstance(data, Mapping) else [data]
@@ -176,9 +176,9 @@ def merge_parts(
         try:
             whole.add(EvaluatedPart.read(part) if isinstance(part, (str, Path)) else part)
         except DataFileError as error:
-            whole.problems.append(f"{error} Measure it again with --partial.")
+            whole.problems.append(f"{error} Measure it again with {Setting('partial')}.")
     if whole.first is None and not whole.problems:
-        raise SettingError("No part was given. Give the files that --partial wrote.")
+        raise SettingError(f"No part was given. Give the files that {Setting('partial')} wrote.")
     if whole.first is None or whole.problems:
         shown = " ".join(whole.problems[:PROBLEMS_SHOWN])
         more = len(whole.problems) - PROBLEMS_SHOWN
@@ -385,5 +385,5 @@ def find_parts(patterns: Sequence[str]) -> list[Path]:
             problems.append(f"There is no part {pattern!r}.")
         found += matches
     if problems:
-        raise DataFileError(" ".join([*problems, "Give files that --partial wrote."]))
+        raise DataFileError(" ".join([*problems, f"Give files that {Setting('partial')} wrote."]))
     return sorted(map(Path, found))

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from eqrm.domains import Name
+from eqrm.errors import Setting
 from eqrm.evaluation.measuring.constants import cross_fitted_constants
 from eqrm.evaluation.measuring.measurement_spec import MOST_ROWS, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric, class_losses
@@ -202,7 +203,8 @@ def _why_none(spec: MeasurementSpec) -> str:
     if not spec.takes_predictions:
         return (
             "No references: a constant and a recalibration are computed from labels and "
-            "predictions (--label, --prediction), and only losses are known."
+            f"predictions ({Setting('labels')}, {Setting('predictions')}), and only losses are "
+            "known."
         )
     metric = spec.known_metric
     if metric is not None and metric.has_references:
@@ -220,7 +222,9 @@ def _too_many(rows: int, spec: MeasurementSpec) -> str:
             "not hold."
         )
     limit = spec.most_rows
-    asked = "" if limit == MOST_ROWS else f" Use --references for up to {MOST_ROWS:,}."
+    asked = (
+        "" if limit == MOST_ROWS else f" Use {Setting('references', True)} for up to {MOST_ROWS:,}."
+    )
     return (
         f"Recalibration, AUC and accuracy are computed for up to {limit:,} predictions, got "
         f"{rows:,}.{asked}"

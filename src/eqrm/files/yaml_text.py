@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from eqrm.checks import check_all
-from eqrm.errors import DataFileError, EqrmError, SettingError
+from eqrm.errors import DataFileError, EqrmError, Setting, SettingError
 from eqrm.files.reading import regular_file
 from eqrm.text import shortened
 
@@ -144,7 +144,7 @@ def read_yaml(path: Path) -> Any:
     return parse_yaml(text, str(path))
 
 
-def parse_settings(given: Iterable[str], option: str = "--set") -> dict[str, Any]:
+def parse_settings(given: Iterable[str], option: object = Setting("set")) -> dict[str, Any]:
     """``NAME=VALUE`` texts of a command line; values are YAML, so that 1e-3 is a number.
 
     >>> parse_settings(["l2=1e-3", "hidden=[32, 32]", "bandwidth=silverman"])

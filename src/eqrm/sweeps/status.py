@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eqrm.errors import Setting
 from eqrm.sweeps.sweep_folder import STATES, Failure, State, SweepFolder
 from eqrm.text import aligned, counted, duration, listed, shortened
 
@@ -102,6 +103,7 @@ def failures_in_words(failures: Sequence[Failure]) -> str:
         [
             f"{counted(len(failures), 'run')} failed:",
             *lines,
-            "What they printed is in runs/HASH/log.txt. To try them again: --retry-failed.",
+            "What they printed is in runs/HASH/log.txt. To try them again: "
+            f"{Setting('retry_failed', True)}.",
         ]
     )

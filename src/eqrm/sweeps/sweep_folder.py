@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import DataFileError, Setting, SettingError
 from eqrm.files.checked_json import is_whole_json, read_checked_json, write_checked_json
 from eqrm.files.writing import try_lock, write_text
 from eqrm.sweeps.records import FORMAT, PRUNED, RECORD, RUNS, read_record, record_path
@@ -83,20 +83,22 @@ class SweepFolder:
             if others:
                 raise SettingError(
                     f"The folder {self.path} is not the folder of a sweep: it holds "
-                    f"{sorted(others)[0]!r}. Choose another with --output."
+                    f"{sorted(others)[0]!r}. Choose another with {Setting('output')}."
                 )
             return
         known = self._content()
         if known["plan"] != json.loads(json.dumps(plan)):
             raise SettingError(
-                f"The folder {self.path} belongs to another plan. Choose another with --output."
+                f"The folder {self.path} belongs to another plan. Choose another with "
+                f"{Setting('output')}."
             )
         if places is None:
             return
         if [each["run"] for each in known["runs"]] != [each["run"] for each in places]:
             raise SettingError(
                 f"The runs in {self.path} were planned from the same plan, but the data or the "
-                "version of eqrm has changed since. Choose another folder with --output."
+                "version of eqrm has changed since. Choose another folder with "
+                f"{Setting('output')}."
             )
 
     def plan(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
@@ -27,13 +26,11 @@ def report_table(training: TableTraining, confidence: float) -> RiskTable:
     return replace(found, skills=training.skills)
 
 
-def training_answer(
-    training: TableTraining, confidence: float, say: Callable[[str], str] = str
-) -> Answer:
+def training_answer(training: TableTraining, confidence: float) -> Answer:
     """The decision on the headline level, with what to expect and what to mind."""
     decision = training.decision
-    facts = [Fact(say(in_words(training, each))) for each in minded_of(training, confidence)]
-    told = [say(each.split(None, 1)[1].strip()) for each in expected_lines(training, confidence)]
+    facts = [Fact(in_words(training, each)) for each in minded_of(training, confidence)]
+    told = [each.split(None, 1)[1].strip() for each in expected_lines(training, confidence)]
     return Answer(
         decision.sentence,
         (decision.evidence, *(f"{each[:1].upper()}{each[1:]}." for each in told)),

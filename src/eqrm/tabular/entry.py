@@ -7,8 +7,7 @@ checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -16,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import CONFIDENCE, FLAG, Problems, check_all, refuse_unknown
 from eqrm.data.tables.reading import TableColumns
-from eqrm.errors import DataFileError, EqrmError, ListedProblemsError, SettingError
+from eqrm.errors import OPTIONS, DataFileError, EqrmError, Setting, SettingError
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.request import FLAGS, LISTS, OPTIONS, TrainingRequest, in_python
+from eqrm.tabular.request import TrainingRequest
 
 if TYPE_CHECKING:
     from eqrm.tabular.preparation import PreparedTraining
@@ -31,7 +30,11 @@ if TYPE_CHECKING:
 ENCODING, WRITING = "encoding the table", "writing"
 STEPS = 6
 """Reading, encoding, comparing, judging, fitting to all domains, writing."""
-MEANT = {option[2:].replace("-", "_"): field for field, option in OPTIONS.items()} | {
+FLAGS = ("skip_incomplete", "weather")
+"""Keywords that are true or false."""
+LISTS = ("drop", "features", "categories", "missing_values")
+"""Keywords of one or several names or values."""
+MEANT = {OPTIONS[name].replace("-", "_"): name for name in (*LISTS[1:], "settings", "weight")} | {
     "test_share": "certify=SHARE: by default no domains are held out, and all are trained on",
     "test_domains": "certify=NAMES: by default no domains are held out, and all are trained on",
     "report": "output=FOLDER, which writes report.html among other files, or report(path) of the "
@@ -91,36 +94,6 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
-    with _naming_keywords():
-        return _train(data, target, domain, levels, confidence, output, progress, options)
-
-
-@contextmanager
-def _naming_keywords() -> Iterator[None]:
-    """Errors that name options of the command line name keywords of ``train``."""
-    try:
-        yield
-    except EqrmError as error:
-        error.args = tuple(_with_keywords(str(text)) for text in error.args)
-        if isinstance(error, ListedProblemsError):
-            error.problems = tuple(map(_with_keywords, error.problems))
-        raise
-
-
-def _with_keywords(text: str) -> str:
-    return in_python(text, _keywords())
-
-
-def _train(
-    data: Any,
-    target: Any,
-    domain: Any,
-    levels: Any,
-    confidence: float,
-    output: str | Path | None,
-    progress: Any,
-    options: dict[str, Any],
-) -> TrainingResult:
     check_all(*(partial(_check_keyword, name) for name in options if name != "alpha"))
     problems, plan = Problems(), TrainingPlan.of()
     for name in FLAGS:
@@ -150,7 +123,7 @@ def _train(
     request = TrainingRequest(data, columns, **parts[1])
 
     def run(tell: Callable[[str], None]) -> TrainingResult:
-        found = run_training(request, plan, confidence, problems, tell, say=_with_keywords)
+        found = run_training(request, plan, confidence, problems, tell)
         return found if folder is None else found.saved(folder)
 
     if callable(progress):
@@ -200,12 +173,8 @@ def run_training(
     problems: Problems,
     tell: Callable[[str], None],
     command: str | None = None,
-    say: Callable[[str], str] = str,
 ) -> TrainingResult:
-    """Read, check, train and evaluate; ``problems`` are raised with those of the table.
-
-    ``say`` puts texts into the words of the caller; they are written for the command line.
-    """
+    """Read, check, train and evaluate; ``problems`` are raised with those of the table."""
     tell("reading the table")
     prepared = request.prepare(plan, problems)
     problems.refuse(request.label, alone=True)
@@ -221,7 +190,7 @@ def run_training(
     training = train_prepared(prepared, plan, tell, confidence)
     tell(WRITING)
     source = str(request.data) if isinstance(request.data, (str, Path)) else ""
-    return TrainingResult.of(training, confidence, source, command, say)
+    return TrainingResult.of(training, confidence, source, command)
 
 
 def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence: float) -> None:
@@ -233,10 +202,10 @@ def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence:
     fewest = min((domains_needed(each.alpha, confidence) for each in levels), default=0)
     if kept < fewest:
         total = kept + len(prepared.train.table.unit_names)
-        share = f"--certify {math.ceil(100 * fewest / total) / 100:g}"
+        share = Setting("certify", math.ceil(100 * fewest / total) / 100)
         more = f"Keep more of them aside ({share}), or" if 2 * fewest <= total else "With so few,"
         raise SettingError(
-            f"--certify keeps {kept} of {total} domains aside, but a certificate for "
+            f"{Setting('certify')} keeps {kept} of {total} domains aside, but a certificate for "
             f"{levels[0].share_in_words} with {confidence:.0%} confidence takes {fewest}. {more} "
             "leave it out: the cross-fitted bound, which is checked by simulation, takes all."
         )

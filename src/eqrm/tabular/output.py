@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +35,6 @@ class TrainingOutput:
     confidence: float
     source: str = ""
     command: str | None = None
-    say: Callable[[str], str] = str
-    """Puts what is written for the command line into the words of the caller."""
 
     @cached_property
     def table(self) -> RiskTable:
@@ -61,13 +59,13 @@ class TrainingOutput:
 
     def screen(self, folder: Path | None = None) -> str:
         """What is printed."""
-        told = self.say(first_screen(self.training, self.confidence, self.source))
+        told = first_screen(self.training, self.confidence, self.source)
         return told if folder is None else f"{told}\n\n{file_lines(folder)}"
 
     @cached_property
     def summary(self) -> str:
         """What is printed, and all details."""
-        return f"{self.screen()}\n\n{self.say(details(self.training, self.about))}"
+        return f"{self.screen()}\n\n{details(self.training, self.about)}"
 
     def report(self, path: Path) -> None:
         """Write the page."""
@@ -77,7 +75,7 @@ class TrainingOutput:
             command=self.command,
             table=report_table(self.training, self.confidence),
             summary=self.about,
-            answer=training_answer(self.training, self.confidence, self.say),
+            answer=training_answer(self.training, self.confidence),
         )
 
     def write(self, folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 from eqrm.checks import FRACTION, NON_NEGATIVE, SEED, Problems, number, one_of, refuse_unknown
 from eqrm.data.tables.encoder import LARGEST_MISSING_SHARE, UNSEEN
 from eqrm.data.tables.task import TASKS
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
 
 QRM = ("QRMClassifier", "QRMRegressor")
@@ -46,7 +46,7 @@ MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
     "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
     "histogram": (*_ANY, "max_iter", "max_leaf_nodes", "min_samples_leaf"),
 }
-"""What ``--set`` takes: the parameters of the estimators, which are not imported to check names."""
+"""What ``settings`` takes: parameters of the estimators, which are not imported to check names."""
 SURROGATES = ("auto", "eqrm", "none")
 """The last two are the same: the quantile itself, at its level."""
 LEVELS = (0.9,)
@@ -126,7 +126,7 @@ class TrainingPlan:
         if self.model == AUTO and self.settings:
             raise SettingError(
                 f"Settings ({', '.join(self.settings)}) belong to one kind of model: name it with "
-                f"--model ({', '.join(MODELS)})."
+                f"{Setting('model')} ({', '.join(MODELS)})."
             )
         if self.model in MODELS:
             known = MODEL_SETTINGS[self.model]

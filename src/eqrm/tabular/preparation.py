@@ -23,7 +23,7 @@ from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
 from eqrm.data.tables.task import Task, one_class_note
 from eqrm.domains import named_domains
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, Setting, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.tabular.plan import BALANCED, TrainingPlan
 from eqrm.text import counted, did_you_mean, listed
@@ -239,8 +239,8 @@ def _order_note(
             f"The order column {name!r} is a feature: its values in later domains were never seen "
             "in training.",
         ]
-    note = f"The order column {name!r} is not used as a feature. To use it, list it in --feature."
-    return [*told, note]
+    note = f"The order column {name!r} is not used as a feature. To use it, list it in"
+    return [*told, f"{note} {Setting('features')}."]
 
 
 def _cut(split: TimeSplit | None) -> list[str]:
@@ -268,7 +268,7 @@ def _mixed_dates(train: Table, test: Table | None) -> list[str]:
         return []
     return [
         f"The domains are dates, and models were judged on earlier ones too. For domains to come, "
-        f"judge by the past alone: --order {train.domain_name}."
+        f"judge by the past alone: {Setting('order', train.domain_name)}."
     ]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,81 +11,16 @@ from typing import Any
 from eqrm.checks import Problems
 from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
 from eqrm.data.splits import TimeSplit, conflicting_splits
-from eqrm.data.tables.columns import number_of
 from eqrm.data.tables.frames import is_frame
 from eqrm.data.tables.reading import TableColumns, read_test_table
 from eqrm.data.tables.table import Table
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, inspect_columns, prepare
 
 HELD_OUT = ("test", "certify", "test_after", "test_last")
 OWN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
 """Fields that a built-in table does not take."""
-OPTIONS = {
-    "features": "--feature",
-    "categories": "--category",
-    "missing_values": "--missing-value",
-    "levels": "--alpha",
-    "settings": "--set",
-    "weight": "--row-weight",
-}
-"""Fields whose option on the command line has another name."""
-FLAGS = ("skip_incomplete", "weather")
-"""Fields that are true or false."""
-
-
-def option_name(field: str) -> str:
-    """What a field is called on the command line.
-
-    >>> option_name("test_share"), option_name("features")
-    ('--test-share', '--feature')
-    """
-    return OPTIONS.get(field, f"--{field.replace('_', '-')}")
-
-
-_OPTION = re.compile(
-    r"--(?P<name>[a-z][a-z-]*[a-z])"
-    r"(?: (?P<value>'[^']+'|[^\s'(),;:]*[^\s'(),;:.])(?=[),.;:]| or |$))?(?![\w=])"
-)
-"""An option in a message, with its value where one is given."""
-LISTS = ("drop", "features", "categories", "missing_values")
-
-
-def in_python(text: str, keywords: Collection[str]) -> str:
-    """A message of ``eqrm train`` with keywords of a function in place of options.
-
-    >>> in_python("Leave it out (--drop age), or allow --max-missing 0.4.", ["drop", "max_missing"])
-    "Leave it out (drop=['age']), or allow max_missing=0.4."
-    >>> in_python("Leave rows out (--skip-incomplete); --clip 1e-7.", ["skip_incomplete"])
-    'Leave rows out (skip_incomplete=True); --clip 1e-7.'
-    >>> in_python("Use --set steps=null, or --test-last SHARE.", ["settings", "test_last"])
-    "Use settings={'steps': None}, or test_last=SHARE."
-    """
-    fields = {option: field for field, option in OPTIONS.items()}
-
-    def keyword(found: re.Match[str]) -> str:
-        option, value = f"--{found['name']}", found["value"]
-        field = fields.get(option, found["name"].replace("-", "_"))
-        if field not in keywords:
-            return found[0]
-        if value is None:
-            return f"{field}=True" if field in FLAGS else field
-        value = value.strip("'")
-        if field in LISTS:
-            return f"{field}=[{value!r}]"
-        name, _, setting = value.partition("=")
-        if field == "settings" and setting:
-            return f"{field}={{{name!r}: {_literal(setting)}}}"
-        return f"{field}={value if value.isupper() else _literal(value)}"
-
-    return _OPTION.sub(keyword, text)
-
-
-def _literal(value: str) -> str:
-    """A value of the command line as Python writes it."""
-    known = {"null": "None", "true": "True", "false": "False"}
-    return known.get(value) or (repr(value) if number_of(value) is None else value)
 
 
 @dataclass(frozen=True)
@@ -133,10 +67,10 @@ class TrainingRequest:
 
     def conflicts(self) -> list[str]:
         """What is wrong with fields that choose the held-out domains in two ways."""
-        given = {option_name(name): getattr(self, name) for name in HELD_OUT}
+        given = {name: getattr(self, name) for name in HELD_OUT}
         if isinstance(self.certify, (int, float)):  # with an order, the last share of domains
             return conflicting_splits(given)
-        return conflicting_splits({**given, "--order": self.columns.order})
+        return conflicting_splits({**given, "order": self.columns.order})
 
     @property
     def is_in_time(self) -> bool:
@@ -147,14 +81,14 @@ class TrainingRequest:
     def read(self, problems: Problems, plan: TrainingPlan | None = None) -> Table | None:
         """A table of the user's, or one that ships with eqrm; None if there are problems."""
         if self.weather and self.data != "flights":
-            problems.note("--weather can only be used with the table 'flights'.")
+            problems.note(f"{Setting('weather')} can only be used with the table 'flights'.")
         if _is_built_in(self.data):
             with problems.noted():
                 return self._built_in()
             return None
         absent = [name for name in ("target", "domain") if not getattr(self.columns, name)]
         for name in absent:
-            problems.note(f"{option_name(name)} COLUMN is required for {own_name(self.data)}.")
+            problems.note(f"{Setting(name, 'COLUMN')} is required for {own_name(self.data)}.")
         if absent:
             return None
         look = None
@@ -177,7 +111,7 @@ class TrainingRequest:
             raise SettingError(
                 f"The table {self.data!r} has the target {table.target_name!r} and the domain "
                 f"{table.domain_name!r}, and no other order than that of its domain: leave out "
-                f"{', '.join(map(option_name, differ))}."
+                f"{', '.join(str(Setting(name)) for name in differ)}."
             )
         found: Table = table.with_features(columns.features, columns.drop)
         return found

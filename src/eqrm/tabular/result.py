@@ -67,10 +67,9 @@ class TrainingResult:
         confidence: float = 0.95,
         source: str = "",
         command: str | None = None,
-        say: Callable[[str], str] = str,
     ) -> TrainingResult:
         """The result of a training that has just ended."""
-        output = TrainingOutput(training, confidence, source, command, say)
+        output = TrainingOutput(training, confidence, source, command)
         return cls(
             training.models,
             training.decision.chosen,

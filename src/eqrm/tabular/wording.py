@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eqrm.errors import Setting
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
@@ -145,7 +146,9 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
     if found.bound is None:
         return f"Expect   no bound on the risk of new {several}: {_refused(found, several)}"
     enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
-    certify = "; --certify for a proven one" if enough and training.aside is None else ""
+    certify = (
+        f"; {Setting('certify')} for a proven one" if enough and training.aside is None else ""
+    )
     kind = "cross-fitted"
     if training.in_time:
         kind = f"judged by earlier {several}"
@@ -203,7 +206,7 @@ def in_words(training: TableTraining, warned: Warned) -> str:
             "the highest risks may be chance"
         )
     if warned.kind == "one row":
-        return f"every {one} has one row: is this the right column for --domain?"
+        return f"every {one} has one row: is this the right column for {Setting('domain')}?"
     if warned.kind == "one row domains":
         return f"{warned.share:.0%} of the {several} have a single row"
     return warned.text

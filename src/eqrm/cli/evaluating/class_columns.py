@@ -12,7 +12,7 @@ Found = TypeVar("Found")
 
 WITHOUT_PROBABILITIES = (
     "the label is missing or not a number",
-    "predictions (--prediction) are missing",
+    "--prediction is missing",
 )
 """In errors about labels that come without the probabilities of their classes."""
 FEWEST_CLASSES = 2

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from eqrm.errors import DataFileError, EqrmError, EqrmWarning, SettingError
+from eqrm.errors import DataFileError, EqrmError, EqrmWarning, Setting, SettingError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,7 +36,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     if not named:
         raise SettingError(
             "Datasets are read from a data root. Set the environment variable EQRM_DATA to a "
-            "folder, or pass one (root=, --data-root)."
+            f"folder, or pass one ({Setting('root')})."
         )
     path = Path(named).expanduser()
     if not path.is_dir():
@@ -65,7 +65,7 @@ def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
     for place in places.values():
         if place.exists() or glob.glob(str(place), recursive=True):
             return place
-    hint = "" if len(places) > 1 else " (no data root is set: use EQRM_DATA or --data-root)"
+    hint = "" if len(places) > 1 else f" (no data root is set: use EQRM_DATA or {Setting('root')})"
     raise DataFileError(f"The file {file} is not in {' or in '.join(places)}{hint}.")
 
 

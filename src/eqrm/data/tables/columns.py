@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from eqrm.checks import is_missing
 from eqrm.data.times import MOMENT, moment_of
 from eqrm.domains import ADVICE
-from eqrm.errors import DomainDataError
-from eqrm.text import typed
+from eqrm.errors import DomainDataError, Setting
 
 Column = NDArray[Any]
 """float64 for numbers (NaN where missing), text for categories ("" where missing), datetime64[us]
@@ -72,7 +71,7 @@ def as_column(values: Any, name: object) -> Column:
         return _of_objects(array, name)
     raise DomainDataError(
         f"Column {name!r} holds neither numbers, text nor dates ({array.dtype}). Convert it, or "
-        f"leave it out (--drop {typed(name)})."
+        f"leave it out ({Setting('drop', [name])})."
     )
 
 
@@ -90,10 +89,10 @@ def _of_objects(array: Column, name: object) -> Column:
     kinds = sorted({type(value).__name__ for value in present})
     raise DomainDataError(
         f"Column {name!r} mixes {' and '.join(kinds)}. A column must be all numbers, all text or "
-        f"all dates: convert it, or leave it out (--drop {typed(name)})."
+        f"all dates: convert it, or leave it out ({Setting('drop', [name])})."
         if len(kinds) > 1
         else f"Column {name!r} holds {kinds[0]}, neither numbers, text nor dates. Leave it out "
-        f"(--drop {typed(name)})."
+        f"({Setting('drop', [name])})."
     )
 
 

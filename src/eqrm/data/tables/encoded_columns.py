@@ -20,8 +20,8 @@ from eqrm.data.tables.columns import (
     number_of,
 )
 from eqrm.data.tables.written_dates import FORMS, dates_as, is_dated
-from eqrm.errors import DomainDataError, EqrmWarning
-from eqrm.text import did_you_mean, listed, typed
+from eqrm.errors import DomainDataError, EqrmWarning, Setting
+from eqrm.text import did_you_mean, listed
 
 Matrix = NDArray[np.float64]
 MOST_CATEGORIES = 1000
@@ -59,7 +59,7 @@ class NumberColumn:
         if not np.isfinite(scale):
             raise DomainDataError(
                 f"Column {name!r} holds numbers too large to standardise. Rescale it, or leave it "
-                f"out (--drop {typed(name)})."
+                f"out ({Setting('drop', [name])})."
             )
         # A scale of 0: one value or none at all, and only the indicator tells rows apart.
         return cls(name, mean, scale or 1.0, len(present) < len(column), native)
@@ -109,7 +109,7 @@ class CategoryColumn:
             raise DomainDataError(
                 f"Column {name!r} has {len(found):,} different values, such as {found[0]!r} and "
                 f"{found[1]!r}; at most {MOST_CATEGORIES:,} categories are supported. If it is an "
-                f"identifier or free text, leave it out (--drop {typed(name)}){dated}."
+                f"identifier or free text, leave it out ({Setting('drop', [name])}){dated}."
             )
         return cls(name, tuple(found))
 
@@ -297,8 +297,9 @@ def _refuse_infinite(name: str, column: Column) -> None:
     if infinite.size:
         raise DomainDataError(
             f"Column {name!r} is infinite in {infinite.size:,} rows (first: row "
-            f"{infinite[0] + 1:,}). Fix these values, read them as missing (--missing-value inf), "
-            f"or leave the column out (--drop {typed(name)})."
+            f"{infinite[0] + 1:,}). Fix these values, read them as missing "
+            f"({Setting('missing_values', ['inf'])}), or leave the column out "
+            f"({Setting('drop', [name])})."
         )
 
 

@@ -30,8 +30,7 @@ from eqrm.data.tables.frames import column, frame_columns, refuse_absent
 from eqrm.data.tables.identifiers import identifier_note
 from eqrm.data.tables.kinds import date_kind
 from eqrm.data.tables.table import NO_ROWS
-from eqrm.errors import DomainDataError
-from eqrm.text import typed
+from eqrm.errors import DomainDataError, Setting
 
 FORMAT = "eqrm table encoder 2"
 LARGEST_MISSING_SHARE = 0.1
@@ -209,10 +208,10 @@ def _about_missing(name: str, column: Column, limit: float, native: bool, rows: 
         allowed = math.ceil(share * 20) / 20  # a part of the rows may have some more
         raise DomainDataError(
             f"Column {name!r} is missing in {shown} of the {rows} ({number:,} of "
-            f"{len(column):,}); at most {limit:.0%} are allowed. Allow more (--max-missing "
-            f"{allowed:g}: missing values get the mean, and an indicator), use a model that takes "
-            "them as they are (--model xgboost or --model lightgbm), or leave the column out "
-            f"(--drop {typed(name)})."
+            f"{len(column):,}); at most {limit:.0%} are allowed. Allow more "
+            f"({Setting('max_missing', allowed)}: missing values get the mean, and an indicator), "
+            f"use a model that takes them as they are ({Setting('model', 'xgboost')} or "
+            f"{Setting('model', 'lightgbm')}), or leave the column out ({Setting('drop', [name])})."
         )
     what = "are a category of their own" if text else "get the mean, and an indicator"
     if native and not text:
@@ -243,5 +242,5 @@ def _about(part: Encoded, number: int, rows: str) -> list[str]:
     )
     return [
         f"Column {part.name!r} has {len(part.categories):,} different values in {number:,} {rows}, "
-        f"each a category of its own: {about} (--drop {typed(part.name)})."
+        f"each a category of its own: {about} ({Setting('drop', [part.name])})."
     ]

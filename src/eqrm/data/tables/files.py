@@ -30,7 +30,7 @@ from eqrm.data.tables.csv_text import (
     with_even_line_ends,
     wrong_line,
 )
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, Setting, SettingError
 from eqrm.files.reading import refuse_growth
 from eqrm.text import did_you_mean
 
@@ -134,7 +134,7 @@ class TableFiles:
             raise
         except duckdb.OutOfMemoryException as error:
             raise DataFileError(
-                f"{_first_line(error)}. Allow more memory (memory='2GB', --memory 2GB)."
+                f"{_first_line(error)}. Allow more memory ({Setting('memory', '2GB')})."
             ) from None
         except (duckdb.ParserException, duckdb.CatalogException):
             raise  # a defect of ours, not of the file

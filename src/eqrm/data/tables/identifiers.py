@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.columns import Column, is_dates, is_numbers, missing_in
 from eqrm.data.tables.encoded_columns import MOST_CATEGORIES
+from eqrm.errors import Setting
 
 FEWEST_ROWS, FEWEST_DOMAINS = 50, 10
 """With fewer, values may all be different by chance."""
@@ -32,7 +33,6 @@ OWNERS = (
 )
 """What identifiers are written together with: userid."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-zäöüß]+|\d+")
-KEEP = "To use it, list it in --feature with all others that are to be used."
 GAPS = 10
 """Numbers per row up to which integers that all differ count rows, with gaps."""
 
@@ -77,7 +77,10 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
         what = f"has {len(distinct):,} different integers in {len(values):,} rows{why}"
     else:
         return None
-    return f"Column {name!r} {what}, and left out. {KEEP}"
+    return (
+        f"Column {name!r} {what}, and left out. To use it, list it in {Setting('features')} with "
+        "all others that are to be used."
+    )
 
 
 def is_identifiers_name(name: str) -> bool:

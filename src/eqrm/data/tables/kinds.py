@@ -30,8 +30,7 @@ from eqrm.data.tables.written_dates import (
     refuse_other_dates,
     written_dates,
 )
-from eqrm.errors import DomainDataError, EqrmWarning
-from eqrm.text import typed
+from eqrm.errors import DomainDataError, EqrmWarning, Setting
 
 TRUTH = {"true": 1.0, "false": 0.0}
 """Booleans, in lower case. Read as numbers, as in Parquet files."""
@@ -133,8 +132,8 @@ def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | 
         raise DomainDataError(
             f"Column {name!r} holds numbers such as {commas[0]!r}, in which the comma may separate "
             "thousands or decimals. Write them with a decimal point and no separators; or read the "
-            f"column as categories (--category {typed(name)}), or leave it out (--drop "
-            f"{typed(name)})."
+            f"column as categories ({Setting('categories', [name])}), or leave it out "
+            f"({Setting('drop', [name])})."
         )
     warnings.warn(
         f"Column {name!r} holds numbers with decimal commas, such as {told!r}. They are read as "
@@ -161,8 +160,8 @@ def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[
         )
     return (
         f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "
-        f"--missing-value {typed(values[0])}; or read the column as categories (--category "
-        f"{typed(name)})."
+        f"{Setting('missing_values', [str(values[0])])}; or read the column as categories "
+        f"({Setting('categories', [name])})."
     )
 
 

@@ -20,7 +20,7 @@ from eqrm.data.tables.sources import MEMORY, ColumnSource, Data, source_of
 from eqrm.data.tables.table import NO_ROWS, Table
 from eqrm.data.tables.written_dates import written_dates
 from eqrm.domains import DomainKey, NumberedDomains, joined_columns, number_domains
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, Setting
 from eqrm.text import counted
 
 BATCH = 100_000
@@ -249,13 +249,13 @@ class _Reader:
                     raise DomainDataError(
                         f"{what} missing in {mask.sum():,} of {rows:,} rows (first: row "
                         f"{np.flatnonzero(mask)[0] + 1:,}). Fill in the values, or leave these "
-                        "rows out (--skip-incomplete)."
+                        f"rows out ({Setting('skip_incomplete', True)})."
                     )
             return None, ()
         left_out = np.logical_or.reduce(list(gone.values()))
         note = (
             f"{counted(int(left_out.sum()), 'row')} of {rows:,} without a target, domain, order "
-            "or weight are left out (--skip-incomplete)."
+            f"or weight are left out ({Setting('skip_incomplete', True)})."
         )
         return ~left_out, (note,)
 

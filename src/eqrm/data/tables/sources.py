@@ -15,8 +15,7 @@ from eqrm.data.tables.columns import Column, as_column
 from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
 from eqrm.data.tables.frames import column, frame_columns, is_frame, refuse_absent
 from eqrm.data.tables.kinds import CATEGORY, DOMAIN, column_of_text, column_of_values
-from eqrm.errors import DomainDataError
-from eqrm.text import typed
+from eqrm.errors import DomainDataError, Setting
 
 MEMORY = "2GB"
 COLUMNS_AT_ONCE = 2000
@@ -125,7 +124,7 @@ class FileSource:
         if type_name.startswith(_NOT_FEATURES) or type_name.endswith("]"):
             raise DomainDataError(
                 f"Column {name!r} has the type {type_name}, neither numbers, text nor dates. Leave "
-                f"it out (--drop {typed(name)}), or convert it."
+                f"it out ({Setting('drop', [name])}), or convert it."
             )
         return f"CAST({identifier} AS DOUBLE) AS {quoted(name)}"
 
@@ -193,7 +192,7 @@ def _as_text(values: Any, name: str) -> NDArray[np.str_]:
     if len(texts) and sizes[row] > LONG_TEXT and 4 * len(texts) * int(sizes[row]) > MOST_TEXT:
         raise DomainDataError(
             f"Column {name!r} has {sizes[row]:,} characters in row {row + 1:,}, too many for a "
-            f"column of {len(texts):,} rows. Shorten them, or leave the column out (--drop "
-            f"{typed(name)})."
+            f"column of {len(texts):,} rows. Shorten them, or leave the column out "
+            f"({Setting('drop', [name])})."
         )
     return np.array(texts, dtype=str)

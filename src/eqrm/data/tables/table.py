@@ -24,7 +24,7 @@ from eqrm.data.tables.columns import (
 from eqrm.data.tables.frames import data_frame
 from eqrm.data.times import as_times
 from eqrm.domains import DomainKey, NumberedDomains, name_order, number_domains
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -245,9 +245,10 @@ class Table:
         """
         if self.unit == "group":
             raise SettingError(
-                "Nested domains (--within) are split by whole groups, not in time. Leave out "
-                "--order, --test-after and --test-last; or join groups and members by repeating "
-                "--domain, to hold out the later of them."
+                f"Nested domains ({Setting('within')}) are split by whole groups, not in time. "
+                f"Leave out {Setting('order')}, {Setting('test_after')} and "
+                f"{Setting('test_last')}; or give groups and members as columns of "
+                f"{Setting('domain')}, to hold out the later of them."
             )
         name = self.domain_name if self.order is None else self.order_name
         return split_in_time(self.numbered_domains, self.order, after=after, last=last, order=name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eqrm.checks import one_of
 from eqrm.data.tables.columns import Column, is_numbers
 from eqrm.domains import NumberedDomains
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, Setting
 
 AUTO, CLASSIFICATION, REGRESSION = "auto", "classification", "regression"
 TASKS = (AUTO, CLASSIFICATION, REGRESSION)
@@ -130,7 +130,7 @@ class Task:
             return []
         return [
             f"The target has {len(distinct)} different numbers and is predicted as a number; "
-            "to predict classes, set --task classification."
+            f"to predict classes, set {Setting('task', 'classification')}."
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.columns import MISSING_NUMBERS, Column, dates_in
 from eqrm.data.times import moment_of
-from eqrm.errors import DomainDataError, EqrmWarning
-from eqrm.text import typed
+from eqrm.errors import DomainDataError, EqrmWarning, Setting
 
 FORMS = (
     "day.month.year",
@@ -154,8 +153,8 @@ def _may_be_day_and_month(found: re.Match[str]) -> bool:
 def _refusal(name: str, value: str, why: str) -> DomainDataError:
     return DomainDataError(
         f"Column {name!r} holds dates such as {value!r}, {why}. Write all of them as 2013-01-31; "
-        f"or read them as categories (--category {typed(name)}), or leave the column out (--drop "
-        f"{typed(name)})."
+        f"or read them as categories ({Setting('categories', [name])}), or leave the column out "
+        f"({Setting('drop', [name])})."
     )
 
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.data.times import DomainSpans, domain_spans, shown_time
+from eqrm.data.times import DomainSpans, domain_spans, order_remedy, shown_time
 from eqrm.data.windows import Places, refuse_longer, refuse_unfit_times, rolling_windows
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation.backtesting.plan import NEVER, Array, BacktestPlan, JudgedDomains
 from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.measuring.domain_columns import ORDER_REMEDY
 from eqrm.level import Level
 from eqrm.text import csv_text
 
@@ -41,7 +40,7 @@ class OrderedDomains:
     def of(cls, domains: NumberedDomains, times: Any, order: str) -> OrderedDomains:
         """From the domain of each row and its time (n,), or from names that are times."""
         what = f"The {'domains' if times is None else 'order column'} ({order!r})"
-        spans = domain_spans(domains.ids, domains.names, times, what, ORDER_REMEDY)
+        spans = domain_spans(domains.ids, domains.names, times, what, order_remedy())
         by_row = spans.first[domains.ids]
         ascending = bool((by_row[1:] >= by_row[:-1]).all())
         return cls(order, tuple(domains.names), spans, times is None, ascending)

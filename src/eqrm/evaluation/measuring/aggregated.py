@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from eqrm.checks import is_missing
 from eqrm.data.tables.frames import in_memory
 from eqrm.domains import domain_names, named_domains
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, Setting
 from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.risks import MeasuredRisks
 
@@ -98,7 +98,7 @@ def _refuse_predictors(ids: NDArray[np.int64], n: Numbers) -> None:
         raise DomainDataError(
             f"Every domain has {rows[0]} rows with the same n, as if {rows[0]} predictors were "
             "measured on the same examples. Name the column that tells the predictors apart "
-            "(predictor=, --predictor COLUMN). If the rows are parts of one predictor's "
+            f"({Setting('predictor', 'COLUMN')}). If the rows are parts of one predictor's "
             "examples, name a column that holds the predictor's name in every row."
         )
 

@@ -17,7 +17,7 @@ from eqrm.checks import is_missing
 from eqrm.data.seen_domains import SEEN
 from eqrm.data.tables.files import TableFiles
 from eqrm.data.tables.frames import in_memory
-from eqrm.data.times import domain_spans
+from eqrm.data.times import domain_spans, order_remedy
 from eqrm.domains import (
     Name,
     NumberedDomains,
@@ -32,7 +32,6 @@ from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.text import counted, shortened
 
 TRUTH = {"true": True, "false": False}
-ORDER_REMEDY = "Name the column that orders the domains (--order COLUMN, or order=)."
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +160,7 @@ def _agreeing(
 
 
 def _began(domains: NumberedDomains, times: Any, what: str) -> dict[str, Any]:
-    spans = domain_spans(domains.ids, domains.names, times, what, ORDER_REMEDY)
+    spans = domain_spans(domains.ids, domains.names, times, what, order_remedy())
     return dict(zip(map(str, domains.names), spans.first, strict=True))
 
 

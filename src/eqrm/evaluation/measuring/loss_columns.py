@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqrm.data.tables.files import TableFiles, quoted
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.measuring.measurement_spec import Columns, MeasurementSpec, by_column
 from eqrm.evaluation.measuring.metrics import Metric, sql_class_losses
 from eqrm.evaluation.measuring.unusable_rows import Expected
@@ -88,7 +88,7 @@ def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn
     if table.types[column].endswith("]"):
         raise DomainDataError(
             f"Losses must be one number per row, but column {column!r} holds lists. "
-            "Probabilities of classes are predictions (--label, --prediction)."
+            f"Probabilities of classes are {Setting('predictions')}, with {Setting('labels')}."
         )
     inputs = {f"p{i}": as_double(identifier, table.types[column])}
     return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})

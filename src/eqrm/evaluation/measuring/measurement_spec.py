@@ -10,7 +10,7 @@ from eqrm.checks import refuse_unknown
 from eqrm.data.seen_domains import SEEN
 from eqrm.data.tables.frames import column, frame_columns, in_memory
 from eqrm.domains import DomainKey, joined_columns
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS, Metric, metric_of, name_of_function
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.risks import MeasuredRisks
@@ -92,9 +92,7 @@ class MeasurementSpec:
     def refuse_incomplete(self) -> None:
         """Raise unless there are domains, and either losses or labels with predictions."""
         if self.domains is None:
-            raise SettingError(
-                "Specify the domain of each row: domains=, or --domain COLUMN on the command line."
-            )
+            raise SettingError(f"Specify the domain of each row: {Setting('domains', 'COLUMN')}.")
         refuse_unknown(self.columns, AGGREGATED, "A table per domain", "column")
         if self.aggregated:
             return
@@ -106,13 +104,13 @@ class MeasurementSpec:
         predicts = self.labels is not None or self.predictions is not None
         if (self.losses is not None) == predicts:
             raise SettingError(
-                "Give either losses (--loss COLUMN), or labels and predictions "
-                "(--label COLUMN --prediction COLUMN), or a table with one row per domain and "
-                "aggregated=True (--aggregated)."
+                f"Give either losses ({Setting('losses', 'COLUMN')}), or labels and predictions "
+                f"({Setting('labels', 'COLUMN')} and {Setting('predictions', 'COLUMN')}), or a "
+                f"table with one row per domain and {Setting('aggregated', True)}."
             )
         if predicts and (self.labels is None or self.predictions is None):
-            absent = "labels (--label)" if self.labels is None else "predictions (--prediction)"
-            raise SettingError(f"Labels and predictions are needed together: {absent} are missing.")
+            absent = Setting("labels" if self.labels is None else "predictions")
+            raise SettingError(f"Labels and predictions are needed together: {absent} is missing.")
 
     def seen_among(self, columns: Collection[Any]) -> Any:
         """The column that says which domains were seen: as named, or ``seen`` where there is one.
@@ -169,8 +167,8 @@ def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey
         return domains, None
     if domains is None:
         raise SettingError(
-            "within= (--within) names members inside groups. Name the groups too: domains=, or "
-            "--domain COLUMN on the command line."
+            f"{Setting('within')} names members inside groups. Name the groups too: "
+            f"{Setting('domains', 'COLUMN')}."
         )
     if isinstance(data, MeasuredRisks):
         raise SettingError(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.tables.files import TableFiles, opened
 from eqrm.domains import ADVICE, joined_columns
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.measuring.domain_columns import facts_of_files
 from eqrm.evaluation.measuring.from_arrays import stacked
 from eqrm.evaluation.measuring.grouped_losses import missing_domains, selected
@@ -94,8 +94,9 @@ def _columns(
     """The classes that have a column each, and the predictions in SQL."""
     if (TASK in column and column not in table.types) != (tasks is not None):
         raise SettingError(
-            "Labels and predictions of several tasks need '{task}' in both, such as --label "
-            f"'y_{{task}}' --prediction 'p_{{task}}', got {spec.labels!r} and {column!r}."
+            "Labels and predictions of several tasks need '{task}' in both, such as "
+            f"{Setting('labels', 'y_{task}')} and {Setting('predictions', 'p_{task}')}, got "
+            f"{spec.labels!r} and {column!r}."
         )
     if tasks is not None:
         found = template_columns(table, column, "task", 1)

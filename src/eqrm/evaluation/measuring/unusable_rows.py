@@ -9,7 +9,7 @@ from typing import Any
 
 from eqrm.checks import is_missing
 from eqrm.domains import Name, name_order, named_domains
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, Setting
 from eqrm.evaluation.measuring.metrics import Metric, as_numbers
 from eqrm.risks import MeasuredRisks
 from eqrm.text import listed, shortened
@@ -71,7 +71,8 @@ class Expected:
             return "a probability is missing or not a number. Fill it in or drop the row"
         return (
             "probabilities must lie between 0 and 1, add up to 1 within 1%, and not be 0 for "
-            "the label under the log-loss. Normalise them (softmax), or set clip (--clip 1e-7)"
+            "the label under the log-loss. Normalise them (softmax), or set "
+            f"{Setting('clip', 1e-7)}"
         )
 
 
@@ -140,7 +141,7 @@ def _of_probability(row: Row) -> str:
     if label not in (0.0, 1.0):
         return (
             "labels must be 0 or 1 when each row has one probability. If the labels are numbers, "
-            "use --metric squared (metric='squared'); if they are classes, recode them as 0 and 1, "
+            f"use {Setting('metric', 'squared')}; if they are classes, recode them as 0 and 1, "
             "or give a probability per class (prediction 'p_{class}')"
         )
     if prediction is None or math.isnan(prediction):
@@ -151,8 +152,8 @@ def _of_probability(row: Row) -> str:
             "1/(1 + exp(-logit)); if it is a class, give it as an integer or a string"
         )
     return (
-        "the label was given probability 0, which makes the log-loss infinite. Set clip "
-        "(--clip 1e-7) to keep probabilities away from 0 and 1, or choose the Brier loss"
+        "the label was given probability 0, which makes the log-loss infinite. Set "
+        f"{Setting('clip', 1e-7)} to keep probabilities away from 0 and 1, or choose the Brier loss"
     )
 
 

@@ -73,7 +73,7 @@ class RayEngine(Engine):
                 raise SettingError(
                     f"No Ray cluster was found at {self._address!r}: "
                     f"{shortened(str(error), 200)} Start one (ray start --head), or name its "
-                    "address (--engine-set address=HOST:6379)."
+                    "address in the settings of the engine (address=HOST:6379)."
                 ) from None
         task = self._ray.remote(_train)
         self._task = task.options(

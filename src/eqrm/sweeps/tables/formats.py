@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 
-from eqrm.errors import MissingExtraError
+from eqrm.errors import MissingExtraError, Setting
 from eqrm.markup import Shown, html_table, in_latex, in_markdown, latex_table, markdown_table
 from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
 from eqrm.text import aligned, counted, csv_text, one_line, printable
@@ -136,7 +136,8 @@ def _gaps(found: SweepTables, most: int | None) -> list[list[str]]:
     for _, heading, lines in found.gaps:
         shown = [printable(line, lines=False) for line in lines[:most]]
         more = len(lines) - len(shown)
-        rest = [f"and {more:,} more lines (--format csv lists all)"] if more else []
+        csv = Setting("format", "csv")
+        rest = [f"and {more:,} more lines ({csv} lists all)"] if more else []
         told.append([f"{heading}:", *shown, *rest])
     return told
 

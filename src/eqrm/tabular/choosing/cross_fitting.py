@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.times import domain_spans
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, Setting, SettingError
 from eqrm.estimators.boosting.rounds import tree_settings
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
@@ -82,9 +82,9 @@ class Comparison:
         batches = self.plan.batches(len(self.rows.labels), len(self.groups))
         if batches:
             self.notes.append(
-                "The networks are trained on mini-batches ({domains_per_batch} domains × "
-                "{examples_per_domain} rows). All rows are used in each step with --set "
-                "domains_per_batch=null.".format(**batches)
+                f"The networks are trained on mini-batches ({batches['domains_per_batch']} domains "
+                f"× {batches['examples_per_domain']} rows). All rows are used in each step with "
+                f"{Setting('settings', {'domains_per_batch': None})}."
             )
         settings = {**batches, **(self.plan.settings or {})}
         table = self.rows.table
@@ -113,8 +113,8 @@ class Comparison:
                     return found
         raise DomainDataError(
             f"{len(self.groups)} domains are too few, or overlap too much in time, to be judged by "
-            "earlier ones: at least 4 that follow each other are needed. Without --order, each "
-            "domain is judged by all others."
+            "earlier ones: at least 4 that follow each other are needed. Without "
+            f"{Setting('order')}, each domain is judged by all others."
         )
 
     @cached_property

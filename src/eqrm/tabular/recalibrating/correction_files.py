@@ -95,7 +95,7 @@ class SavedCorrection:
         except (ValueError, UnicodeDecodeError) as error:
             raise DataFileError(f"{path} cannot be read as JSON: {error}.") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise DataFileError(f"{path} is not a correction that 'eqrm recalibrate --save' wrote.")
+            raise DataFileError(f"{path} is not a correction that 'eqrm recalibrate' saved.")
         problems = _problems(content)
         if problems:
             raise DataFileError(f"{path} is damaged: {'; '.join(problems)}. Fit it again.")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit, logit, softmax
 
+from eqrm.errors import Setting
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, fewest_to_compare
 from eqrm.evaluation.measuring.metrics import loss_in_words
@@ -197,8 +198,9 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     clip = found.saved.clip
     if clip and found.judged[GIVEN].statistics(level)[3] <= PERFECT * clip:
         return (
-            "There is nothing to gain: the predictions are right to the precision of --clip "
-            f"{clip:g}, by which probabilities are kept away from 0 and 1. Keep them as they are."
+            "There is nothing to gain: the predictions are right to the precision of "
+            f"{Setting('clip', clip)}, by which probabilities are kept away from 0 and 1. Keep "
+            "them as they are."
         )
     what = f"the {level}-quantile of risk on held-out domains is {own} instead of {before}"
     needed = fewest_to_compare(level, found.confidence)

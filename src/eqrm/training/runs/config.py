@@ -14,7 +14,7 @@ import yaml
 from eqrm import checks
 from eqrm.data.batches import SamplerSettings
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.files.plain import plain_values, read_as, with_value
 from eqrm.files.yaml_text import parse_settings, read_yaml
 from eqrm.objectives.base import LEARNING_RATE, Objective, Phase, objective_class
@@ -197,7 +197,7 @@ class RunConfig:
     def read(cls, content: Any, changes: Sequence[str] = ()) -> RunConfig:
         """From plain YAML content, with changes of the form ``a.b=c``; c is YAML."""
         for path, value in parse_settings(changes).items():
-            content = with_value(content, path, value, f"--set {path}")
+            content = with_value(content, path, value, f"{Setting('set')} {path}")
         return read_as(cls, content)
 
     @classmethod

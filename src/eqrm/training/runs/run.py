@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eqrm.checks import naming_field
 from eqrm.data.batches import DomainBatches
-from eqrm.errors import CheckpointError, SettingError
+from eqrm.errors import CheckpointError, Setting, SettingError
 from eqrm.files.writing import write_text
 from eqrm.predictors.base import Predictor
 from eqrm.text import counted, listed
@@ -150,5 +150,5 @@ def _refuse_other_table(files: RunFolder, spec: PredictorSpec) -> None:
         raise CheckpointError(
             f"The table has changed since the run in {files.path} began: its columns or classes "
             "would be encoded differently. Restore the original table. Start it again "
-            "(resume=False, --no-resume), or use another folder."
+            f"({Setting('resume', False)}), or use another folder."
         )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import CheckpointError
+from eqrm.errors import CheckpointError, Setting
 from eqrm.files.plain import plain_values
 from eqrm.objectives.base import Objective
 from eqrm.objectives.risk_memory import RiskMemory
@@ -95,7 +95,7 @@ def refuse_another_run(found: Any, own: Mapping[str, Any]) -> None:
     Traceback (most recent call last):
         ...
     eqrm.errors.CheckpointError: It belongs to another run: its settings.seed is 0, and this run's
-        1. Use another folder, or start again (resume=False, --no-resume).
+        1. Use another folder, or start again (resume=False).
     """
     if not isinstance(found, dict):
         raise CheckpointError("It does not say which run it belongs to.")
@@ -103,7 +103,7 @@ def refuse_another_run(found: Any, own: Mapping[str, Any]) -> None:
     if difference is not None:
         raise CheckpointError(
             f"It belongs to another run: its {difference}. Use another folder, or start again "
-            "(resume=False, --no-resume)."
+            f"({Setting('resume', False)})."
         )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eqrm.checks import FLAG, NON_NEGATIVE_INTEGER, POSITIVE, optional
 from eqrm.data.times import Times, as_times, shown_time
 from eqrm.domains import Name, named_domains
-from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
+from eqrm.errors import DomainDataError, Setting, SettingError, TooFewDomainsError
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.in_time.recent import RecentBound, recent_bound
 from eqrm.evaluation.inference.in_time.spells import spell_bound
@@ -63,8 +63,8 @@ class DomainOrder:
                 "Bounds for domains in time need domains that begin one after the other, but "
                 f"{sharing:,} of {len(order):,} share their time with another: "
                 f"{named_domains(pair)} both begin at {shown_time(self.times[order[same[0]]])}. "
-                "Order them by a column with finer times (--order COLUMN, order=), or make one "
-                "domain of those that belong together."
+                f"Order them by a column with finer times ({Setting('order', 'COLUMN')}), or make "
+                "one domain of those that belong together."
             )
         return risks[order]
 
@@ -114,9 +114,9 @@ class TimeBounds:
             raise SettingError("Ask for dependence=, spells=True or recent=.")
         if order is None:
             raise SettingError(
-                f"{', '.join(f'--{name}' for name in self.asked)}: these bounds need domains in "
-                "the order of time, and the domains are not dates. Name the column with the time "
-                "of each row (--order COLUMN, or order=)."
+                f"{', '.join(str(Setting(name)) for name in self.asked)}: these bounds need "
+                "domains in the order of time, and the domains are not dates. Name the column with "
+                f"the time of each row ({Setting('order', 'COLUMN')})."
             )
         return order.arranged(risks, names)
 

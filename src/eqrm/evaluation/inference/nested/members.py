@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.domains import number_domains
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, Setting
 from eqrm.evaluation.inference.in_time.spell_models import midranks
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
 from eqrm.text import did_you_mean
@@ -45,7 +45,7 @@ class NestedRisks:
             raise DomainDataError(
                 "All domains are in one group. Nested domains need at least two groups, and dozens "
                 "for a statement about new groups. For new members of one group, take its members "
-                "for the domains (--domain with their column)."
+                f"for the domains ({Setting('domains')} with their column)."
             )
         names, order = tuple(map(str, numbered.names)), np.argsort(values)
         sizes = np.bincount(numbered.ids)

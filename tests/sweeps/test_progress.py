@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from eqrm.sweeps.progress import SweepBar, SweepLines, sweep_shown
+from eqrm.sweeps.status import SweepBar, SweepLines, sweep_shown
 from eqrm.sweeps.sweep_folder import State
 
 COUNTS: dict[State, int] = {"finished": 3, "pruned": 1, "failed": 1, "running": 2, "waiting": 5}
@@ -30,7 +30,7 @@ def test_files_and_pipes_have_plain_lines_and_not_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        "eqrm.sweeps.progress.time.monotonic", iter([0.0, 0.0, 2.0, 6.0, 6.0, 7.0, 7.0]).__next__
+        "eqrm.sweeps.status.time.monotonic", iter([0.0, 0.0, 2.0, 6.0, 6.0, 7.0, 7.0]).__next__
     )
     told: list[str] = []
     with sweep_shown(told.append, Console(file=io.StringIO())) as shown:

@@ -93,8 +93,7 @@ def sweep(
     from eqrm.files.writing import is_full_disk
     from eqrm.files.yaml_text import read_yaml
     from eqrm.sweeps.engines.base import make_engine
-    from eqrm.sweeps.progress import sweep_shown
-    from eqrm.sweeps.status import failures_in_words
+    from eqrm.sweeps.status import failures_in_words, sweep_shown
     from eqrm.sweeps.sweep_folder import SweepFolder
     from eqrm.text import counted, typed
 
@@ -154,7 +153,7 @@ def run(
 ) -> None:
     """Train one run of a sweep, from its newest checkpoint: what jobs of a cluster call."""
     from eqrm.errors import SettingError
-    from eqrm.sweeps.engines.job import job_run
+    from eqrm.sweeps.execution import job_run
     from eqrm.sweeps.sweep_folder import SweepFolder
     from eqrm.text import did_you_mean
 

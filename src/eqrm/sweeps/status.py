@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from eqrm.errors import Setting
 from eqrm.sweeps.sweep_folder import STATES, Failure, State, SweepFolder
-from eqrm.text import aligned, counted, duration, listed, shortened
+from eqrm.text import aligned, counted, duration, listed, printable, shortened
 
 FAILURES_SHOWN, PRUNED_SHOWN = 20, 5
+TELL_EVERY = 5.0
+"""Seconds between two lines about progress."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,17 @@ def progress_line(counts: Mapping[State, int], left: float | None) -> str:
     '3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left'
     """
     total = sum(counts.values())
-    words = [f"{counts['finished']:,} of {counted(total, 'run')} finished"]
+    finished = f"{counts['finished']:,} of {counted(total, 'run')} finished"
+    return ", ".join([finished, *_others(counts, left)])
+
+
+def _others(counts: Mapping[State, int], left: float | None) -> list[str]:
+    """The other states and the time left."""
     others: tuple[State, ...] = ("pruned", "running", "failed", "waiting")
-    words += [f"{counts[state]:,} {state}" for state in others if counts[state]]
+    words = [f"{counts[state]:,} {state}" for state in others if counts[state]]
     if left is not None and counts["running"] + counts["waiting"]:
         words.append(f"about {duration(left)} left")
-    return ", ".join(words)
+    return words
 
 
 def failures_in_words(failures: Sequence[Failure]) -> str:
@@ -107,3 +116,64 @@ def failures_in_words(failures: Sequence[Failure]) -> str:
             f"{Setting('retry_failed', True)}.",
         ]
     )
+
+
+class SweepLines:
+    """How far a sweep is, in plain lines: when something has changed, and not too often.
+
+    >>> shown = SweepLines(print)
+    >>> counts = {"finished": 3, "pruned": 0, "failed": 0, "running": 2, "waiting": 5}
+    >>> shown.show(counts, 90.0)
+    3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left
+    >>> shown.show({**counts, "finished": 4, "waiting": 4}, 80.0)  # too early
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        """A line that stays: a run has failed."""
+        self._line, self._told = "", -TELL_EVERY
+
+    def show(self, counts: Mapping[State, int], left: float | None) -> None:
+        """How many runs are in each state, and the seconds left, None if unknown."""
+        line = progress_line(counts, left)
+        ended = not counts["running"] and not counts["waiting"]
+        due = time.monotonic() - self._told >= TELL_EVERY
+        if line != self._line and (due or ended):
+            self.tell(line)
+            self._line, self._told = line, time.monotonic()
+
+
+class SweepBar(SweepLines):
+    """A bar of rich, with counts and the time left."""
+
+    def __init__(self, bar: Any) -> None:
+        super().__init__(
+            lambda line: bar.console.print(printable(line), markup=False, highlight=False)
+        )
+        self._bar, self._task = bar, bar.add_task("", total=None, numbers="")
+
+    def show(self, counts: Mapping[State, int], left: float | None) -> None:
+        """Move the bar."""
+        ended = counts["finished"] + counts["pruned"] + counts["failed"]
+        total, numbers = sum(counts.values()), ", ".join(_others(counts, left))
+        self._bar.update(self._task, completed=ended, total=total, numbers=numbers)
+
+
+@contextmanager
+def sweep_shown(tell: Callable[[str], None], console: Any = None) -> Iterator[SweepLines]:
+    """A bar where standard error is a terminal, else lines passed to ``tell``.
+
+    ``console`` is rich's, of standard error unless given.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
+
+    to = console or Console(stderr=True)
+    if not to.is_terminal:
+        yield SweepLines(tell)
+        return
+    numbers = TextColumn("{task.fields[numbers]}", markup=False)
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), Elapsed(), numbers)
+    with Progress(*columns, console=to) as bar:
+        yield SweepBar(bar)

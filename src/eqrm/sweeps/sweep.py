@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from eqrm.sweeps.adaptive_draws import AdaptiveDraws
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.planned_runs import PlannedRun, PlannedSweep
-from eqrm.sweeps.progress import SweepLines, SweepShown
-from eqrm.sweeps.status import seconds_left
+from eqrm.sweeps.status import SweepLines, seconds_left
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 
 MOST_LOSSES = 5
@@ -44,7 +43,7 @@ def run_sweep(
     *,
     retry_failed: bool = False,
     tell: Callable[[str], None] | None = None,
-    shown: SweepShown | None = None,
+    shown: SweepLines | None = None,
 ) -> SweepResult:
     """Train what is not finished. Ctrl-C has every run saved, and raises ``KeyboardInterrupt``.
 
@@ -77,7 +76,7 @@ class _Progress:
 
     folder: SweepFolder
     draws: AdaptiveDraws
-    shown: SweepShown
+    shown: SweepLines
     retry_failed: bool
     runs: dict[str, PlannedRun] = field(default_factory=dict)
     waiting: deque[str] = field(default_factory=deque)

@@ -15,11 +15,11 @@ import pytest
 
 from cli.commands import run as command
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.sweeps.engines import local
+from eqrm.sweeps.engines import local, slurm
 from eqrm.sweeps.engines.base import ENGINES, RunOutcome, make_engine
-from eqrm.sweeps.engines.job import begin_job, ending_of_job
-from eqrm.sweeps.engines.local import FORKS, LocalEngine
+from eqrm.sweeps.engines.local import LocalEngine
 from eqrm.sweeps.engines.slurm import SlurmEngine
+from eqrm.sweeps.execution import begin_job, ending_of_job
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from sweeps.small_plans import SMALL, planned
 
@@ -125,17 +125,15 @@ def test_without_slurm_or_ray_the_error_says_what_is_missing(
 def test_a_controller_that_does_not_answer_is_asked_again_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eqrm.sweeps.engines import slurm_queue
-
-    for name in slurm_queue.COMMANDS:
+    for name in slurm.COMMANDS:
         (tmp_path / name).write_text(
             "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n"
         )
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    queue = slurm_queue.SlurmQueue("eqrm-x")
+    queue = slurm.SlurmQueue("eqrm-x")
     assert queue.tasks() is None
-    monkeypatch.setattr(slurm_queue, "SILENCE", -1.0)
+    monkeypatch.setattr(slurm, "SILENCE", -1.0)
     with pytest.raises(SettingError, match="Unable to contact slurm controller"):
         queue.tasks()
     with pytest.raises(SettingError, match="sbatch refused the jobs of the sweep"):
@@ -183,7 +181,7 @@ def test_settings_of_an_engine_come_from_a_file_and_from_options(
     options = ["--engine", "slurm", "--engine-file", str(settings), "--engine-set", "nodes=0"]
     code, _, err = command(capsys, "sweep", str(plan), *options, "--threads", "2")
     assert code == 2
-    assert "memory must be an integer or a string, got -1." in err
+    assert "memory must be None or an integer or a string, got -1." in err
     assert "nodes must be an integer of at least 1, got 0." in err
     settings.write_text("- partition\n")
     code, _, err = command(capsys, "sweep", str(plan), *options)
@@ -194,7 +192,7 @@ def test_a_worker_whose_sweep_was_killed_ends_quietly(prepared: tuple[SweepFolde
     folder, run = prepared
     (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once
     with subprocess.Popen(
-        [sys.executable, "-m", "eqrm.sweeps.engines.local_worker", str(folder.path), "1"],
+        [sys.executable, "-m", "eqrm.sweeps.engines.local", str(folder.path), "1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -225,29 +223,21 @@ def test_workers_beyond_the_cores_wait_for_runs(
         assert len(started) == os.cpu_count()
 
 
-@pytest.mark.skipif(not FORKS, reason="workers are not forks of one process here")
-def test_workers_say_how_they_ended_and_a_killed_starter_is_replaced(
-    prepared: tuple[SweepFolder, str],
-) -> None:
+def test_a_worker_that_died_is_replaced(prepared: tuple[SweepFolder, str]) -> None:
     folder, run = prepared
     (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once
     with LocalEngine(folder.path, workers=1) as engine:
         engine.submit(run)
         assert _polled(engine)[0].ending == "failed"
-        worker, starter = engine._workers[0], engine._starter
-        assert worker._process is not None
-        assert starter is not None
-        os.kill(worker._process, signal.SIGKILL)
+        worker = engine._workers[0]
+        worker.process.kill()
         assert _polled(engine, lambda: not engine._workers) == []  # it had nothing to do
-        assert worker.exit_code() == -signal.SIGKILL
-        starter.process.kill()
-        starter.process.wait()
+        assert worker.process.returncode == -signal.SIGKILL
         engine.submit(run)
-        assert engine._starter is not starter
         assert _polled(engine)[0].ending == "failed"
         last = engine._workers[0]
-    assert (engine._workers, engine._starter) == ([], None)
-    assert last.exit_code() == 0
+    assert engine._workers == []
+    assert last.process.returncode == 0
 
 
 def test_a_worker_that_does_not_end_is_killed_and_gone_afterwards(
@@ -260,11 +250,8 @@ def test_a_worker_that_does_not_end_is_killed_and_gone_afterwards(
         engine.submit(run)
         assert _polled(engine)[0].ending == "failed"
         worker = engine._workers[0]
-        assert worker._process is not None
-        os.kill(worker._process, signal.SIGSTOP)
-    assert worker.exit_code() == -signal.SIGKILL
-    with pytest.raises(ProcessLookupError):
-        os.kill(worker._process, 0)
+        os.kill(worker.process.pid, signal.SIGSTOP)
+    assert worker.process.returncode == -signal.SIGKILL
 
 
 def _polled(engine: LocalEngine, reached: Callable[[], bool] | None = None) -> list[RunOutcome]:

@@ -19,6 +19,8 @@ from typing import Any, Literal
 from eqrm.checks import check_all, refuse_unknown
 from eqrm.registry import Registry
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Environment variables with the number of threads of a run."""
 Ending = Literal["finished", "pruned", "failed", "stopped", "elsewhere", "lost"]
 
 

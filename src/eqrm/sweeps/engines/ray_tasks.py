@@ -16,7 +16,7 @@ from typing import Any
 from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, check_all, optional
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.sweeps.engines.base import Engine, RunOutcome
-from eqrm.sweeps.engines.job import logged_run
+from eqrm.sweeps.execution import logged_run
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.text import shortened
 

@@ -3,29 +3,37 @@
 Runs that wait are submitted together, ``sbatch --array --requeue``, and each task trains one with
 ``eqrm sweep run``. The folder of the sweep must be on a file system that all nodes share. SLURM
 starts a preempted task, or one whose node was lost, again under the same number; the run goes on
-from its checkpoint. Jobs outlive a sweep that was killed, and the next sweep watches them.
+from its checkpoint. Jobs outlive a sweep that was killed, and the next sweep watches them. Nothing
+is asked of SLURM but ``sbatch``, ``squeue`` and ``scancel``; ``sacct`` needs a database that many
+clusters do not have.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import shutil
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-from eqrm.checks import POSITIVE, POSITIVE_INTEGER, Rule, optional
+from eqrm.checks import POSITIVE, POSITIVE_INTEGER, Rule, check_fields, optional, ruled
 from eqrm.errors import SettingError
 from eqrm.files.writing import write_text
-from eqrm.sweeps.engines.base import Engine, RunOutcome
-from eqrm.sweeps.engines.job import begin_job, ending_of_job
-from eqrm.sweeps.engines.local import THREADS
-from eqrm.sweeps.engines.slurm_queue import SlurmQueue
+from eqrm.sweeps.engines.base import THREADS, Engine, RunOutcome
+from eqrm.sweeps.execution import begin_job, ending_of_job
 from eqrm.sweeps.sweep_folder import JOBS, SweepFolder
 
+COMMANDS = ("sbatch", "squeue", "scancel")
+ANSWER = 60.0
+"""Seconds that a command may take to answer."""
+SILENCE = 900.0
+"""Seconds without an answer after which the controller is given up."""
 SAVING = 120
 """Seconds before its time limit at which a job is told to save."""
 GRACE = 15.0
@@ -33,6 +41,9 @@ GRACE = 15.0
 PATIENCE = 120.0
 """Seconds that jobs have to save and end when the sweep is stopped."""
 TEXT = Rule("a string without line breaks", lambda v: isinstance(v, str) and v.isprintable())
+TEXT_OR_COUNT = optional(
+    Rule("an integer or a string", lambda v: TEXT.holds(v) or POSITIVE_INTEGER.holds(v))
+)
 LINES = Rule(
     "a list of strings",
     lambda v: isinstance(v, (list, tuple)) and all(isinstance(line, str) for line in v),
@@ -52,21 +63,21 @@ class SlurmEngine(Engine):
     folder: Path
     data_root: str | Path | None = None
     _: KW_ONLY
-    workers: int | None = None
-    threads: int = 1
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    time: str | int | None = None
-    memory: str | None = None
-    gpus: str | int | None = None
-    nodes: int = 1
-    processes: int = 1
-    array_size: int = 1000
-    poll_every: float = 5.0
-    python: str = sys.executable
-    setup: Sequence[str] = ()
-    options: Sequence[str] = ()
+    threads: int = ruled(1, POSITIVE_INTEGER)
+    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
+    partition: str | None = ruled(None, optional(TEXT))
+    account: str | None = ruled(None, optional(TEXT))
+    qos: str | None = ruled(None, optional(TEXT))
+    time: str | int | None = ruled(None, TEXT_OR_COUNT)
+    memory: str | None = ruled(None, TEXT_OR_COUNT)
+    gpus: str | int | None = ruled(None, TEXT_OR_COUNT)
+    nodes: int = ruled(1, POSITIVE_INTEGER)
+    processes: int = ruled(1, POSITIVE_INTEGER)
+    array_size: int = ruled(1000, POSITIVE_INTEGER)
+    poll_every: float = ruled(5.0, POSITIVE)
+    python: str = ruled(sys.executable, TEXT)
+    setup: Sequence[str] = ruled((), LINES)
+    options: Sequence[str] = ruled((), LINES)
     _waiting: list[str] = field(default_factory=list, init=False)
     _tasks: dict[str, str] = field(default_factory=dict, init=False)
     _gone: dict[str, float] = field(default_factory=dict, init=False)
@@ -75,7 +86,7 @@ class SlurmEngine(Engine):
     _looked: float = field(default=float("-inf"), init=False)
 
     def __post_init__(self) -> None:
-        _refuse_bad_settings(self)
+        check_fields(self)
         self._sweep = SweepFolder(Path(self.folder).resolve())
         self._jobs = self._sweep.path / JOBS
 
@@ -233,23 +244,59 @@ class SlurmEngine(Engine):
         return self.nodes * self.processes > 1
 
 
-def _refuse_bad_settings(engine: SlurmEngine) -> None:
-    """Raise one error with all the problems."""
-    text, count = optional(TEXT), POSITIVE_INTEGER
-    text_or_count = Rule("an integer or a string", lambda v: text.holds(v) or count.holds(v))
-    rules = {
-        **dict.fromkeys(("threads", "nodes", "processes", "array_size"), count),
-        **dict.fromkeys(("partition", "account", "qos"), text),
-        **dict.fromkeys(("time", "memory", "gpus"), text_or_count),
-        **dict.fromkeys(("setup", "options"), LINES),
-        "workers": optional(count),
-        "poll_every": POSITIVE,
-        "python": TEXT,
-    }
-    problems = [
-        f"{name} must be {rule.words}, got {getattr(engine, name)!r}."
-        for name, rule in rules.items()
-        if not rule.holds(getattr(engine, name))
-    ]
-    if problems:
-        raise SettingError(" ".join(problems))
+class SlurmQueue:
+    """The jobs of this user with a name."""
+
+    def __init__(self, name: str) -> None:
+        absent = [command for command in COMMANDS if shutil.which(command) is None]
+        if absent:
+            raise SettingError(
+                f"The engine 'slurm' calls {', '.join(COMMANDS)}, but {absent[0]!r} was not found. "
+                "Start the sweep on a login node of the cluster."
+            )
+        self._name = name
+        self._answered = time.monotonic()
+
+    def submit(self, options: Sequence[str], script: str) -> str:
+        """Queue a script; the number of the job."""
+        command = ["sbatch", "--parsable", f"--job-name={self._name}", *options]
+        done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SettingError(
+                f"sbatch refused the jobs of the sweep: {_words(done)} Check the settings of the "
+                f"engine. The command was: {' '.join(command)}"
+            )
+        return done.stdout.strip().split(";")[0]
+
+    def tasks(self) -> dict[str, str] | None:
+        """The tasks of jobs that have not ended (``"12_0"``) and their states.
+
+        None where the controller did not answer, which a busy one does not always do.
+        """
+        command = ["squeue", "--noheader", "--array", f"--user={os.getuid()}"]
+        command += [f"--name={self._name}", "--format=%F_%K %T"]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=ANSWER, check=False
+            )
+        except subprocess.TimeoutExpired:
+            done = subprocess.CompletedProcess(command, 1, "", "it did not answer")
+        if done.returncode == 0:
+            self._answered = time.monotonic()
+            lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
+            return {line[0]: line[1] for line in lines}
+        if time.monotonic() - self._answered > SILENCE:
+            raise SettingError(
+                f"squeue has failed for {SILENCE / 60:.0f} minutes: {_words(done)} Jobs that were "
+                "submitted go on. Run the same command again when the cluster answers."
+            )
+        return None
+
+    def cancel(self, tasks: Iterable[str]) -> None:
+        """Have tasks stopped: SIGTERM, and SIGKILL after the time that the cluster allows."""
+        subprocess.run(["scancel", *tasks], capture_output=True, check=False)
+
+
+def _words(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+    return lines[-1].rstrip(".") + "."

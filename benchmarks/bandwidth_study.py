@@ -129,15 +129,6 @@ def level_table(study: Study, m: int) -> str:
     return markdown([f"m = {m}: RMS % (bias %)", *(f"α = {a}" for a in ALPHAS)], rows)
 
 
-def law_table(study: Study, alpha: float, m: int) -> str:
-    """Estimators × laws at one level and number of domains."""
-    rows = []
-    for name in ESTIMATORS:
-        found = [study[law, name, m, alpha] for law in LAWS]
-        rows.append([name, *(f"{percent(e.rms)} ({100 * e.bias:+.1f})" for e in found)])
-    return markdown([f"m = {m}, α = {alpha}: RMS % (bias %)", *LAWS], rows)
-
-
 def wins(study: Study) -> dict[str, int]:
     """In how many of the law × level × m cells each rule of the paper has the smallest error."""
     counts = dict.fromkeys(RULES, 0)
@@ -195,9 +186,7 @@ def figures(study: Study, draws: int) -> str:
         "All laws and levels together (geometric mean of the relative RMS errors):",
         overall_table(study),
         "By level, all laws together:",
-        *(level_table(study, m) for m in (5, 10, 100)),
-        "By law:",
-        *(law_table(study, alpha, m) for m in (10, 100) for alpha in (0.5, 0.9, 0.99)),
+        level_table(study, 10),
     ]
     return "\n\n".join(parts)
 

@@ -47,7 +47,6 @@ UNMEASURED = {
     "evaluation/test_coverage.py",
     "evaluation/test_noise.py",
     "evaluation/test_page.py",
-    "examples/test_evaluation_tour.py",
     "gpu/test_kernels.py",
     "linear/test_minimisers.py",
     "linear/test_recalibration.py",

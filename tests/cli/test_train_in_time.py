@@ -178,7 +178,10 @@ ASKED = ["--target", "sold", "--domain", "shop", "--order", "week"]
         ([*ASKED, "--test-after", "99"], "No domain is left to test on"),
         (["--target", "sold", "--domain", "shop", "--test-last", ".3"], "--order COLUMN"),
         (["--target", "sold", "--domain", "shop", "--order", "weak"], "no column 'weak'. Did you"),
-        (["--target", "week", "--domain", "shop", "--order", "week"], "Target and order cannot be"),
+        (
+            ["--target", "week", "--domain", "shop", "--order", "week"],
+            "The target 'week' cannot also",
+        ),
         (["--target", "sold", "--domain", "shop", "--order", "x", "--feature", "week"], "begin at"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -143,18 +144,12 @@ def test_dates_become_year_month_weekday_and_days_since_the_first() -> None:
         [(2015 - year.mean()) / year.std(), 0, 0, 0, 0, 0, (761.5 - since.mean()) / since.std()],
     ]
     np.testing.assert_allclose(matrix, expected)
-    texts = encoder.transform({"x": ["2013-02-01", "2015-03-02 12:00"]})
-    np.testing.assert_array_equal(matrix, texts)
     np.testing.assert_array_equal(matrix, _saved(encoder).transform({"x": days}))
-    for wrong in (["soon"], [1.0]):
-        with pytest.raises(DomainDataError, match="'x' held dates in training"):
-            encoder.transform({"x": wrong})
+    none = np.array(["NaT"], "M8[us]")
     with pytest.raises(DomainDataError, match="'x' is missing in 1 of 1 rows"):
-        encoder.transform({"x": [""]}, unseen="error")
+        encoder.transform({"x": none}, unseen="error")
     with pytest.warns(UnseenCategoryWarning, match="'x' is missing in 1 of 1 rows"):
-        assert not encoder.transform({"x": ["NA"]}).any()
-    with pytest.raises(DomainDataError, match="'x' held categories in training"):
-        TableEncoder.fit({"x": ["A", "B"]}).transform({"x": DAYS})
+        assert not encoder.transform({"x": none}).any()
 
 
 def _saved(encoder: TableEncoder) -> TableEncoder:
@@ -219,16 +214,13 @@ def test_constant_columns_are_left_out_and_said_so() -> None:
         TableEncoder.fit({"c": [7.0, 7.0]})
 
 
-def test_text_where_numbers_belong_is_named() -> None:
-    encoder = TableEncoder.fit({"age": [1.0, 2.0]})
-    with pytest.raises(DomainDataError, match=r"'age' held numbers.*text such as 'old'"):
-        encoder.transform({"age": ["31", "old"]})
-
-
-def test_numbers_where_categories_belong_are_named() -> None:
-    encoder = TableEncoder.fit({"ward": ["A", "B"]})
-    with pytest.raises(DomainDataError, match="'ward' held categories"):
-        encoder.transform({"ward": [1.0, 2.0]})
+@pytest.mark.parametrize(
+    ("trained", "now"),
+    [([1.0, 2.0], ["31", "old"]), (["A", "B"], [1.0, 2.0]), (DAYS[:9], ["soon"])],
+)
+def test_a_column_of_another_kind_than_in_training_is_named(trained: Any, now: Any) -> None:
+    with pytest.raises(DomainDataError, match="The kind of column 'x' was"):
+        TableEncoder.fit({"x": trained}).transform({"x": now})
 
 
 def test_absent_columns_are_named_with_the_nearest_that_is_there() -> None:

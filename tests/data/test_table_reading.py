@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.data.tables.kinds import column_of_text
+from eqrm.data.tables.kinds import column_of
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.reading import read_columns, read_table, read_test_table
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
@@ -106,7 +106,7 @@ def test_mistakes_are_named(tmp_path: Path, text: str, options: dict, words: str
 
 def test_target_and_domain_are_two_columns(tmp_path: Path) -> None:
     path = written(tmp_path, "a,y\n1,0\n")
-    with pytest.raises(DomainDataError, match="cannot be the same column"):
+    with pytest.raises(DomainDataError, match="cannot also be the domain"):
         read_table(path, "y", "y")
 
 
@@ -259,10 +259,8 @@ def test_dates_of_another_form_are_read_where_day_and_month_are_certain(
     ("days", "words"),
     [
         (["03/04/2024", "04/05/2024"], "'03/04/2024', in which day and month cannot be told apart"),
-        (["28/12/2022", "12/28/2022"], "but also '12/28/2022': day and month change places"),
-        (["04.30.2024", "04.05.2024"], "'04.30.2024', which is no date if day.month.year is meant"),
-        (["28.12.22", "01.02.23"], "'28.12.22', with a year of two digits"),
-        (["28.12.2022", "2023-01-01"], "beside dates in other forms"),
+        (["28/12/2022", "12/28/2022"], "'28/12/2022', in several forms, or in one that is not"),
+        (["04.30.2024", "04.05.2024"], "'04.30.2024', in several forms, or in one that is not"),
     ],
 )
 def test_dates_that_may_be_confused_are_refused_by_name(
@@ -298,7 +296,6 @@ def test_new_tables_are_read_in_the_form_of_training(tmp_path: Path) -> None:
     np.testing.assert_array_equal(matrix[0], matrix[1])
     trained = found.encoder.transform(table.columns)
     np.testing.assert_array_equal(found.matrix(frame), trained)
-    np.testing.assert_array_equal(found.encoder.transform(frame), trained)  # of text
     new.write_text("day\n30/04/2024\n")
     with pytest.raises(DomainDataError, match="Convert them to dates, written as month/day/year"):
         found.matrix(new)
@@ -357,10 +354,10 @@ def test_a_word_that_means_missing_among_numbers_makes_no_numbers(tmp_path: Path
     ],
 )
 def test_dates_in_forms_that_are_not_read_are_refused(values: list[str]) -> None:
-    with pytest.raises(DomainDataError, match="in a form that is not read"):
-        column_of_text("when", np.array(values))
+    with pytest.raises(DomainDataError, match="in one that is not read"):
+        column_of("when", np.array(values))
 
 
 @pytest.mark.parametrize("value", ["Room 12 2024", "12 Main 2024", "192.168.0.1", "2.0.11"])
 def test_other_texts_are_no_dates(value: str) -> None:
-    assert column_of_text("code", np.array([value])).tolist() == [value]
+    assert column_of("code", np.array([value])).tolist() == [value]

@@ -8,7 +8,7 @@ import pytest
 
 import eqrm
 from eqrm.data import Table
-from eqrm.data.tables.table import as_column, missing_in
+from eqrm.data.tables.columns import as_column, missing_in
 from eqrm.errors import DomainDataError, SettingError
 
 
@@ -95,8 +95,8 @@ def test_missing_text_and_numbers_are_kept_as_missing(missing: object) -> None:
         ({"a": []}, [], [], "no rows"),
         ({"a": np.zeros((1, 2))}, [0.0], ["x"], "one value per row"),
         ({"a": np.array([3], dtype="m8[D]")}, [0.0], ["x"], "neither numbers, text nor dates"),
-        ({"a": np.array([1, "b"], dtype=object)}, [0, 1], ["x", "y"], "mixes int and str"),
-        ({"a": np.array([[], {}], dtype=object)}, [0, 1], ["x", "y"], "mixes dict and list"),
+        ({"a": np.array([1, "b"], dtype=object)}, [0, 1], ["x", "y"], "holds int and str, but"),
+        ({"a": np.array([[], {}], dtype=object)}, [0, 1], ["x", "y"], "holds dict and list, but"),
     ],
 )
 def test_what_cannot_be_a_table_is_refused_in_words(

@@ -15,7 +15,7 @@ from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.columns import absent_in
 from eqrm.data.tables.kinds import TRUTH
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.data.tables.reading import read_as_stored, read_columns, read_domains, read_texts
+from eqrm.data.tables.reading import read_as_stored, read_domains, read_texts
 from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
@@ -51,12 +51,11 @@ def predict_file(
     check_output(output)
     model = load_table_model(model_file)
     preprocessor = model.preprocessor
-    encoder = preprocessor.encoder
     also = [*dict.fromkeys([*keep, *preprocessor.key.columns, preprocessor.target_name])]
-    kinds, missing = encoder.kinds(), encoder.missing_values
-    columns = read_columns(table, kinds, also, missing_values=missing, needed=keep)
+    columns = preprocessor.read(table, also, keep)
     # As they are, not as features.
-    texts = {**columns, **read_texts(table, [name for name in also if name in kinds])}
+    features = [name for name in also if name in preprocessor.encoder.names]
+    texts = {**columns, **read_texts(table, features)}
     seen, about = _seen(model.seen, table, preprocessor.key)
     predictions = {**model.predict(columns, unseen), **seen}
     kept = {name: np.asarray(texts[name]) for name in also if name in texts}
@@ -88,8 +87,8 @@ def predict_file(
 def predicted_columns(model: Any, data: Any, unseen: str = "warn") -> tuple[dict[str, Any], str]:
     """Predictions for a frame or a file, the column of seen domains, and a sentence about it."""
     preprocessor = model.preprocessor
-    encoder, key = preprocessor.encoder, preprocessor.key
-    columns = read_columns(data, encoder.kinds(), key.columns, encoder.missing_values)
+    key = preprocessor.key
+    columns = preprocessor.read(data, key.columns)
     seen, about = _seen(model.seen, data, key)
     return {**model.predict(columns, unseen), **seen}, about
 

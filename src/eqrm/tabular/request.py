@@ -94,7 +94,9 @@ class TrainingRequest:
         look = None
         if plan is not None:
             look = partial(inspect_columns, plan=plan, asked=self.columns.asked)
-        return self.columns.read(self.data, problems, look)
+        with problems.noted():
+            return self.columns.read(self.data, look)
+        return None
 
     def _built_in(self) -> Table:
         """A table by name, whose columns are what they are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
 from eqrm.data.times import MOMENT, moment_of
-from eqrm.domains import ADVICE
 from eqrm.errors import DomainDataError, Setting
 
 Column = NDArray[Any]
@@ -88,11 +86,8 @@ def _of_objects(array: Column, name: object) -> Column:
         return np.array(moments, dtype=MOMENT)
     kinds = sorted({type(value).__name__ for value in present})
     raise DomainDataError(
-        f"Column {name!r} mixes {' and '.join(kinds)}. A column must be all numbers, all text or "
-        f"all dates: convert it, or leave it out ({Setting('drop', [name])})."
-        if len(kinds) > 1
-        else f"Column {name!r} holds {kinds[0]}, neither numbers, text nor dates. Leave it out "
-        f"({Setting('drop', [name])})."
+        f"Column {name!r} holds {' and '.join(kinds)}, but a column must be all numbers, all text "
+        f"or all dates. Convert it, or leave it out ({Setting('drop', [name])})."
     )
 
 
@@ -137,52 +132,24 @@ def is_padded(text: str) -> bool:
     return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
 
 
-def dates_in(
-    text: NDArray[np.str_], moment_in: Callable[[str], np.datetime64 | None] = moment_of
-) -> Column | None:
-    """The dates in a column of text, NaT where missing; None if some of it is anything else.
-
-    ``moment_in`` reads one date, by default in ISO's form.
-
-    >>> dates_in(np.array(["2013-01-31", "", "NA"]))
-    array(['2013-01-31T00:00:00.000000', 'NaT', 'NaT'], dtype='datetime64[us]')
-    >>> dates_in(np.array(["2013-01-31", "soon"])) is None, dates_in(np.array([""])) is None
-    (True, True)
-    """
-    distinct, place = np.unique(text, return_inverse=True)
-    moments, dated = [], False
-    for value in distinct.tolist():
-        missing = value.strip().lower() in MISSING_NUMBERS
-        moment = moment_of(None) if missing else moment_in(value)
-        if moment is None:
-            return None
-        dated = dated or not missing
-        moments.append(moment)
-    return np.array(moments, dtype=MOMENT)[place] if dated else None
-
-
 def absent_in(part: Any) -> NDArray[np.bool_]:
-    """Where a column has no value."""
-    categorical = getattr(part, "cat", part)
-    if hasattr(categorical, "codes"):
-        return np.asarray(categorical.codes) < 0
+    """Where a column of any kind has no value."""
     array = np.asarray(part)
     if array.dtype.kind in "fMU":
         return missing_in(array)
     if array.dtype.kind != "O":
         return np.zeros(len(array), dtype=bool)
     values = array.tolist()
-    none = {value for value in set(values) if is_missing(value)}
-    if not none:
+    if not any(map(is_missing, set(values))):  # which are few
         return np.zeros(len(values), dtype=bool)
-    return np.fromiter((is_missing(value) for value in values), dtype=bool, count=len(values))
+    return np.fromiter(map(is_missing, values), dtype=bool, count=len(values))
 
 
-def refuse_absent_domains(domains: Any, what: str) -> None:
-    """Raise if rows have no domain; rows of a table are counted from 1."""
-    rows = np.flatnonzero(absent_in(domains))
+def refuse_missing(what: str, part: Any) -> None:
+    """Raise if rows have no target, domain, order or weight; rows are counted from 1."""
+    rows = np.flatnonzero(absent_in(part))
     if rows.size:
         raise DomainDataError(
-            f"{what} are missing in {rows.size:,} of {len(domains):,} rows (first: row "
-            f"{rows[0] + 1:,}). {ADVICE}"
+            f"{what} missing in {rows.size:,} of {len(part):,} rows (first: row {rows[0] + 1:,}). "
+            f"Fill in the values, or leave these rows out ({Setting('skip_incomplete', True)})."
         )

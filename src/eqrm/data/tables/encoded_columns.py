@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.data.tables.columns import (
-    MISSING_NUMBERS,
     Column,
     is_dates,
     is_numbers,
     missing_in,
-    number_of,
 )
-from eqrm.data.tables.written_dates import FORMS, dates_as, is_dated
+from eqrm.data.tables.kinds import CATEGORY, DATE, FORMS, NUMBER, is_dated
 from eqrm.errors import DomainDataError, EqrmWarning, Setting
 from eqrm.text import did_you_mean, listed
 
@@ -72,13 +70,6 @@ class NumberColumn:
 
     def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
         """Fill in its columns of the matrix, which is 0."""
-        if not is_numbers(column):
-            texts = column.astype(str).tolist()
-            first = next((value for value in texts if number_of(value) is None), texts[0])
-            raise DomainDataError(
-                f"Column {self.name!r} held numbers in training, but now it holds text such as "
-                f"{first!r}. Convert it to numbers; leave missing values empty."
-            )
         _refuse_infinite(self.name, column)
         missing = np.isnan(column)
         values = (column - self.mean) / self.scale
@@ -120,12 +111,6 @@ class CategoryColumn:
 
     def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
         """Fill in its columns of the matrix, which is 0."""
-        if is_numbers(column) or is_dates(column):
-            raise DomainDataError(
-                f"Column {self.name!r} held categories in training, such as "
-                f"{self.categories[-1]!r}, but now it holds "
-                f"{'numbers' if is_numbers(column) else 'dates'}. Convert it to text."
-            )
         known = np.array(self.categories)
         values = np.where(missing_in(column), "", column)
         place = np.minimum(np.searchsorted(known, values), len(known) - 1)
@@ -214,19 +199,11 @@ class DateColumn:
 
     def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
         """Fill in its columns of the matrix, which is 0."""
-        found = dates_as(column, self.form) if column.dtype.kind == "U" else column
-        if found is None and set(np.char.lower(np.char.strip(column))) <= MISSING_NUMBERS:
-            found = np.full(len(column), np.datetime64("NaT", "us"))
-        if found is None or not is_dates(found):
-            raise DomainDataError(
-                f"Column {self.name!r} held dates in training, but now it holds something else "
-                f"such as {str(column[0])!r}. Write dates as {self.form or '2013-01-31'}."
-            )
-        missing = np.isnat(found)
+        missing = np.isnat(column)
         if not self.may_be_missing and not self.native:
             _tell_missing(self.name, missing, unseen)
         rows = ~missing
-        year, month, weekday, days = _parts_of(found[rows], self.first)
+        year, month, weekday, days = _parts_of(column[rows], self.first)
         filled: list[NDArray[Any]] = [(year - self.year[0]) / self.year[1]] if self.year[1] else []
         numbers = [0] if self.year[1] else []
         filled += [month == each for each in self.months]
@@ -253,15 +230,20 @@ def _parts_of(dates: Column, first: str) -> tuple[NDArray[Any], ...]:
 
 Encoded = NumberColumn | CategoryColumn | DateColumn
 KINDS: dict[str, type[Encoded]] = {
-    "number": NumberColumn,
-    "category": CategoryColumn,
-    "date": DateColumn,
+    NUMBER: NumberColumn,
+    CATEGORY: CategoryColumn,
+    DATE: DateColumn,
 }
 
 
 def kind_of(part: Encoded) -> str:
     """ "number", "category" or "date"."""
     return next(name for name, kind in KINDS.items() if isinstance(part, kind))
+
+
+def kind_held(column: Column) -> str:
+    """The same of what a column holds."""
+    return NUMBER if is_numbers(column) else DATE if is_dates(column) else CATEGORY
 
 
 def part_to_dict(part: Encoded) -> dict[str, Any]:
@@ -273,10 +255,10 @@ def part_to_dict(part: Encoded) -> dict[str, Any]:
 def part_from_dict(content: Mapping[str, Any]) -> Encoded:
     """The reverse of :func:`part_to_dict`."""
     name = str(content["name"])
-    if content["kind"] == "category":
+    if content["kind"] == CATEGORY:
         return CategoryColumn(name, tuple(str(c) for c in content["categories"]))
     missing, native = bool(content["may_be_missing"]), bool(content["native"])
-    if content["kind"] == "date":
+    if content["kind"] == DATE:
         (year, years), (days, spread) = content["year"], content["days"]
         return DateColumn(
             name,

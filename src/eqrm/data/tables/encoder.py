@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from eqrm.checks import FRACTION, Problems, one_of
 from eqrm.data.tables.columns import Column, as_column, is_dates, is_numbers, missing_in
 from eqrm.data.tables.encoded_columns import (
+    KINDS,
     CategoryColumn,
     DateColumn,
     Encoded,
     Matrix,
-    NumberColumn,
+    kind_held,
     kind_of,
     part_from_dict,
     part_to_dict,
 )
 from eqrm.data.tables.frames import column, frame_columns, refuse_absent
 from eqrm.data.tables.identifiers import identifier_note
-from eqrm.data.tables.kinds import date_kind
 from eqrm.data.tables.table import NO_ROWS
 from eqrm.errors import DomainDataError, Setting
 
@@ -107,7 +107,7 @@ class TableEncoder:
                         notes.append(about)
                         continue
                 told = _about_missing(name, values, limit, native, rows)
-                part = _kind(values).fit(str(name), values, native)
+                part = KINDS[kind_held(values)].fit(str(name), values, native)
                 if isinstance(part, DateColumn):
                     part = replace(part, form=(date_forms or {}).get(part.name, ""))
                 parts.append(part)
@@ -133,14 +133,12 @@ class TableEncoder:
         return tuple(part.name for part in self.columns)
 
     def kinds(self) -> dict[str, str]:
-        """Whether each column that is used holds a "number", a "category" or a "date".
+        """Whether each column that is used holds a "number", a "category" or a "date"."""
+        return {part.name: kind_of(part) for part in self.columns}
 
-        Dates of another form than ISO's have it in their kind: "date day.month.year".
-        """
-        return {
-            part.name: date_kind(part.form) if isinstance(part, DateColumn) else kind_of(part)
-            for part in self.columns
-        }
+    def forms(self) -> dict[str, str]:
+        """The form of each column of dates ("": ISO's)."""
+        return {part.name: part.form for part in self.columns if isinstance(part, DateColumn)}
 
     def transform(self, frame: Any, unseen: str = "warn") -> Matrix:
         """The matrix (n, features) of a frame with (at least) these columns, found by name.
@@ -159,6 +157,11 @@ class TableEncoder:
         for part, values in zip(self.columns, columns, strict=True):
             start, end = end, end + len(part.features)
             with problems.noted():
+                if kind_held(values) != kind_of(part):
+                    raise DomainDataError(
+                        f"The kind of column {part.name!r} was {kind_of(part)!r} in training, and "
+                        f"is {kind_held(values)!r} here. Convert it."
+                    )
                 part.encode(values, matrix[:, start:end], unseen)
         problems.refuse("The table", alone=True)
         return matrix
@@ -188,12 +191,6 @@ class TableEncoder:
             return cls(parts, *map(tuple, texts))
         except (KeyError, TypeError, ValueError) as error:
             raise DomainDataError(f"This table encoder is damaged: {error!r}.") from None
-
-
-def _kind(values: Column) -> type[Encoded]:
-    if is_numbers(values):
-        return NumberColumn
-    return DateColumn if is_dates(values) else CategoryColumn
 
 
 def _about_missing(name: str, column: Column, limit: float, native: bool, rows: str) -> list[str]:

@@ -1,8 +1,10 @@
-"""The kind of a column of text: numbers, dates or categories.
+"""The kind of a column: numbers, dates or categories.
 
 Every column of a CSV file arrives as text. It holds numbers if all its values are numbers, and
 dates if all are dates; if most are, the others are reported as an error; otherwise it holds
-categories.
+categories. Dates are written in ISO's form, or as 30.04.2024, 30/04/2024 or 04/30/2024: with dots
+the day comes first, and otherwise the column as a whole must tell. A model keeps the form that its
+training rows had.
 """
 
 from __future__ import annotations
@@ -23,93 +25,140 @@ from eqrm.data.tables.columns import (
     is_padded,
     number_of,
 )
-from eqrm.data.tables.written_dates import (
-    dates_as,
-    is_dated,
-    moment_in,
-    refuse_other_dates,
-    written_dates,
-)
+from eqrm.data.times import MOMENT, moment_of
 from eqrm.errors import DomainDataError, EqrmWarning, Setting
+from eqrm.text import listed
 
 TRUTH = {"true": 1.0, "false": 0.0}
 """Booleans, in lower case. Read as numbers, as in Parquet files."""
 NUMBER, CATEGORY, DATE, TARGET, DOMAIN = "number", "category", "date", "target", "domain"
-SHOWN = 3
+FORMS = ("day.month.year", "day/month/year", "month/day/year", "day-month-year", "month-day-year")
+SAMPLE = 1000
 _WITH_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_WRITTEN = re.compile(
+    r"(?P<one>\d{1,2})(?P<separator>[./-])(?P<two>\d{1,2})(?P=separator)(?P<year>\d{4})"
+    r"(,?[ T](?P<hour>\d{1,2})(?P<rest>:\d{2}(:\d{2}(\.\d{1,9})?)?))?"
+)
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_UNREAD = re.compile(
+    r"(\d{4}([./])\d{1,2}\2\d{1,2}|\d{1,2}([./-]) ?\d{1,2}\3 ?\d{4}"
+    rf"|\d{{1,2}}\.?[ -]{_MONTH}\.?[ -]\d{{4}}|{_MONTH}\.? \d{{1,2}},? \d{{4}})(\W.*)?",
+    re.IGNORECASE,
+)
+"""2013/01/31, 31.01.2013 with a time in words, 31 Jan 2013, January 31, 2013."""
 
 
-def date_kind(form: str = "") -> str:
-    """The kind of a column of dates that are written in a form ("": ISO's)."""
-    return f"{DATE} {form}".strip()
-
-
-def column_of_text(
+def column_of(
     name: str,
-    text: NDArray[np.str_],
+    column: Column,
     kind: str = "",
     missing: Collection[str] = (),
     forms: MutableMapping[str, str] | None = None,
+    *,
+    typed_text: bool = False,
 ) -> Column:
-    """Numbers, dates or categories, as the kind says ("": as the values say).
+    """A column as its kind says ("": as its values say).
 
-    ``missing`` are values that mean a missing one. ``forms`` takes the form in which dates are
-    written, where that is not ISO's.
+    ``missing`` are values that mean a missing one. ``forms`` holds the forms of dates that are not
+    ISO's by column, and takes those that are found. In a frame text is text (``typed_text``): it
+    holds numbers only if the kind says so.
 
-    >>> column_of_text("age", np.array(["31", "?", "NA"]), missing=["?"])
+    >>> column_of("age", np.array(["31", "?", "NA"]), missing=["?"])
     array([31., nan, nan])
-    >>> column_of_text("age", np.array(["31", "-999.0"]), missing=["-999"])
+    >>> column_of("age", np.array([31.0, -999.0]), missing=["-999"])
     array([31., nan])
-    >>> column_of_text("seen", np.array(["2013-01-31", ""]))
+    >>> column_of("ward", np.array([1.0, 2.5]), "category")
+    array(['1', '2.5'], dtype='<U3')
+    >>> column_of("seen", np.array(["2013-01-31", ""]))
     array(['2013-01-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]')
     """
-    text = _without(text, missing)
-    if kind == CATEGORY:
+    if is_numbers(column):
+        column = _without_codes(column, missing)
+        return _as_text(column) if kind == CATEGORY else column
+    if is_dates(column):
+        return column
+    text = _without(column, missing)
+    if kind == CATEGORY or (typed_text and kind == TARGET):
         return text
-    if not kind.startswith(DATE):
-        distinct, place = np.unique(text, return_inverse=True)
-        parsed = [number_of(value) for value in distinct.tolist()]
-        if kind != TARGET and (truth := _truth(distinct.tolist())) is not None:
-            parsed = truth
-        wrong = np.array([number is None for number in parsed])
-        if wrong.any() and (numbers := with_decimal_commas(name, distinct.tolist())) is not None:
-            parsed, wrong = numbers, np.zeros(len(distinct), bool)
-        if not wrong.any():
-            found: Column = np.array(parsed, dtype=np.float64)[place]
-            return _without_codes(found, missing)
-        # An identifier such as 007 is not a number: as one, it would be the same as 7.
-        odd = [value for value in distinct[wrong].tolist() if not is_padded(value)]
-        in_rows, present = wrong[place], np.char.strip(text) != ""
-        numbers = np.isfinite(np.array([np.nan if n is None else n for n in parsed]))[place]
-        mostly = (present & numbers).sum() > in_rows.sum() and len(odd) == wrong.sum()
-        if kind == NUMBER or mostly:
-            shown = odd or distinct[wrong].tolist()
-            raise DomainDataError(_among(name, NUMBER, kind, shown, in_rows))
-    if kind == "" or kind.startswith(DATE):
-        dates = _dates_of(name, text, kind, forms)
+    if kind != DATE and (kind or not typed_text):
+        numbers = _numbers(name, text, kind)
+        if numbers is not None:
+            return _without_codes(numbers, missing)
+    if kind in ("", DATE):
+        dates = _dates(name, text, kind, {} if forms is None else forms)
         if dates is not None:
             return dates
-        if kind and all(each.strip().lower() in MISSING_NUMBERS for each in np.unique(text)):
-            return np.full(len(text), "NaT", dtype="datetime64[us]")
-        _refuse_among_dates(name, text, kind)
-        refuse_other_dates(name, text)
     return text
 
 
-def _dates_of(
-    name: str, text: NDArray[np.str_], kind: str, forms: MutableMapping[str, str] | None
+def _numbers(name: str, text: NDArray[np.str_], kind: str) -> Column | None:
+    """The numbers in a column of text, None if it holds none; raises if it should, or mostly."""
+    distinct, place = np.unique(text, return_inverse=True)
+    values = distinct.tolist()
+    parsed = [number_of(value) for value in values]
+    if kind != TARGET and (truth := _truth(values)) is not None:
+        parsed = truth
+    elif None in parsed:
+        parsed = with_decimal_commas(name, values) or parsed
+    if None not in parsed:
+        return np.array(parsed, dtype=np.float64)[place]
+    wrong = np.array([number is None for number in parsed])
+    # An identifier such as 007 is not a number: as one, it would be the same as 7.
+    padded = any(map(is_padded, distinct[wrong].tolist()))
+    numbers = np.isfinite(np.array(parsed, dtype=np.float64))[place].sum()
+    if kind == NUMBER or (numbers > wrong[place].sum() and not padded):
+        raise _others(name, NUMBER, f"{NUMBER}s" if kind == NUMBER else "", distinct, wrong, place)
+    return None
+
+
+def _dates(
+    name: str, text: NDArray[np.str_], kind: str, forms: MutableMapping[str, str]
 ) -> Column | None:
-    """The dates in a column of text: in ISO's form, in that of the kind, or as the values say."""
-    dates = dates_as(text, kind.removeprefix(DATE).strip())
-    if dates is not None or kind:
+    """The dates in a column of text, None if it holds none; raises if it should, or mostly."""
+    form = forms.get(name, "")
+    dates = dates_in(text, form)
+    if dates is not None:
         return dates
-    found = written_dates(name, text)
-    if found is None:
-        return None
-    if forms is not None:
-        forms[name] = found[1]
-    return found[0]
+    if not kind and (found := written_dates(name, text)) is not None:
+        dates, forms[name] = found
+        return dates
+    distinct, place = np.unique(text, return_inverse=True)
+    bare = [value.strip() for value in distinct.tolist()]
+    given = np.array([value.lower() not in MISSING_NUMBERS for value in bare])
+    if kind and not given.any():
+        return np.full(len(text), "NaT", dtype=MOMENT)
+    dated = np.array([moment_in(v, form) is not None if kind else is_dated(v) for v in bare])
+    wrong = given & ~dated
+    if kind or (wrong.any() and dated[place].sum() > wrong[place].sum()):
+        trained = f"{DATE}s, written as {form or 'year-month-day'}" if kind else ""
+        raise _others(name, DATE, trained, distinct, wrong, place)
+    present = [value.strip() for value in _sample(text) if value.strip()]
+    shown = [v for v in present if moment_of(v) is None and (is_dated(v) or _UNREAD.fullmatch(v))]
+    if shown and 2 * sum(is_dated(v) or bool(_UNREAD.fullmatch(v)) for v in present) > len(present):
+        raise _unclear(name, shown[0], "in several forms, or in one that is not read")
+    return None
+
+
+def _others(
+    name: str, what: str, trained: str, distinct: Column, wrong: Column, place: Column
+) -> DomainDataError:
+    """What to do about values of another kind than most, or than those of training."""
+    values, in_rows = distinct[wrong].tolist(), wrong[place]
+    where = (
+        f"{listed(values, 3)}, in {in_rows.sum():,} of {len(in_rows):,} rows (first: row "
+        f"{np.flatnonzero(in_rows)[0] + 1:,})"
+    )
+    if trained:
+        return DomainDataError(
+            f"Column {name!r} held {what}s in training, but here it holds {where}. Convert them "
+            f"to {trained}; leave missing values empty."
+        )
+    return DomainDataError(
+        f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "
+        f"{Setting('missing_values', [values[0]])}; or read the column as categories ("
+        f"{Setting('categories', [name])})."
+    )
 
 
 def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | None:
@@ -132,78 +181,101 @@ def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | 
         raise DomainDataError(
             f"Column {name!r} holds numbers such as {commas[0]!r}, in which the comma may separate "
             "thousands or decimals. Write them with a decimal point and no separators; or read the "
-            f"column as categories ({Setting('categories', [name])}), or leave it out "
-            f"({Setting('drop', [name])})."
+            f"column as categories ({Setting('categories', [name])}), or leave it out ("
+            f"{Setting('drop', [name])})."
         )
-    warnings.warn(
-        f"Column {name!r} holds numbers with decimal commas, such as {told!r}. They are read as "
-        "numbers.",
-        EqrmWarning,
-        stacklevel=2,
-    )
+    _tell(f"Column {name!r} holds numbers with decimal commas, such as {told!r}", "numbers")
     return [number_of(value.replace(",", ".")) for value in bare]
 
 
-def _among(name: str, what: str, kind: str, values: list[str], in_rows: NDArray[np.bool_]) -> str:
-    """What to do about values of another kind than most."""
-    shown = ", ".join(map(repr, values[:SHOWN]))
-    where = (
-        f"{shown}, in {in_rows.sum():,} of {len(in_rows):,} rows (first: row "
-        f"{np.flatnonzero(in_rows)[0] + 1:,})"
-    )
-    if kind:
-        form = kind.removeprefix(DATE).strip() or "year-month-day" if what == DATE else ""
-        written = f", written as {form}" if form else ""
-        return (
-            f"Column {name!r} held {what}s in training, but here it holds {where}. Convert them "
-            f"to {what}s{written}; leave missing values empty."
-        )
-    return (
-        f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "
-        f"{Setting('missing_values', [str(values[0])])}; or read the column as categories "
-        f"({Setting('categories', [name])})."
-    )
+def written_dates(name: str, text: NDArray[np.str_]) -> tuple[Column, str] | None:
+    """Dates of another form than ISO's and this form, with a warning; None if there are others.
 
+    Dates of which nobody can tell day and month are an error.
 
-def _refuse_among_dates(name: str, text: NDArray[np.str_], kind: str) -> None:
-    """Raise if a column must hold dates and does not, or if most of its values are dates."""
-    distinct, place = np.unique(text, return_inverse=True)
-    bare, form = [value.strip() for value in distinct.tolist()], kind.removeprefix(DATE).strip()
-    dated = np.array([moment_in(v, form) is not None if kind else is_dated(v) for v in bare])
-    wrong = np.array([v.lower() not in MISSING_NUMBERS for v in bare]) & ~dated
-    if kind or (wrong.any() and dated[place].sum() > wrong[place].sum()):
-        values = distinct[wrong].tolist() or [""]
-        raise DomainDataError(_among(name, DATE, kind, values, wrong[place] | ~dated[place]))
-
-
-def column_of_values(
-    name: str,
-    column: Column,
-    kind: str,
-    missing: Collection[str],
-    forms: MutableMapping[str, str] | None = None,
-) -> Column:
-    """A column of a table in memory, as the kind says: text may hold dates, never numbers.
-
-    ``forms`` as for :func:`column_of_text`.
-
-    >>> column_of_values("ward", np.array([1.0, 2.5]), "category", [])
-    array(['1', '2.5'], dtype='<U3')
-    >>> column_of_values("age", np.array([31.0, -999.0]), "", ["-999"])
-    array([31., nan])
+    >>> written_dates("seen", np.array(["03/04/2024"]))
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: Column 'seen' holds dates such as '03/04/2024', in which ...
     """
-    if is_numbers(column):
-        column = _without_codes(column, missing)
-        return _as_text(column) if kind == CATEGORY else column
-    if is_dates(column) or kind in (CATEGORY, TARGET):
-        return column if is_dates(column) else _without(column, missing)
-    text = _without(column, missing)
-    if kind:
-        return column_of_text(name, text, kind)
-    dates = _dates_of(name, text, kind, forms)
-    if dates is None:
-        refuse_other_dates(name, text)
-    return text if dates is None else dates
+    if not any(_WRITTEN.fullmatch(value.strip()) for value in _sample(text)):
+        return None
+    found = {form: dates for form in FORMS if (dates := dates_in(text, form)) is not None}
+    if not found:
+        return None
+    shown = next(value for value in _sample(text) if _WRITTEN.fullmatch(value.strip()))
+    if len(found) > 1:
+        why = "in which day and month cannot be told apart: no row has a number above 12 in them"
+        raise _unclear(name, shown, why)
+    ((form, dates),) = found.items()
+    _tell(f"Column {name!r} holds dates written as {form}, such as {shown!r}", "dates")
+    return dates, form
+
+
+def dates_in(text: NDArray[np.str_], form: str = "") -> Column | None:
+    """The dates in a column of text, NaT where missing; None if some of it is anything else.
+
+    >>> dates_in(np.array(["2013-01-31", "", "NA"]))
+    array(['2013-01-31T00:00:00.000000', 'NaT', 'NaT'], dtype='datetime64[us]')
+    >>> dates_in(np.array(["2013-01-31", "soon"])) is None, dates_in(np.array([""])) is None
+    (True, True)
+    """
+    distinct, place = np.unique(text, return_inverse=True)
+    moments, dated = [], False
+    for value in distinct.tolist():
+        missing = value.strip().lower() in MISSING_NUMBERS
+        moment = moment_of(None) if missing else moment_in(value, form)
+        if moment is None:
+            return None
+        dated = dated or not missing
+        moments.append(moment)
+    return np.array(moments, dtype=MOMENT)[place] if dated else None
+
+
+def moment_in(text: str, form: str) -> np.datetime64 | None:
+    """The moment of a date that is written in this form or in ISO's; None of anything else.
+
+    >>> moment_in("30.04.2024 17:45", "day.month.year"), moment_in("30/04/2024", "month/day/year")
+    (np.datetime64('2024-04-30T17:45:00.000000'), None)
+    """
+    iso = moment_of(text)
+    found = _WRITTEN.fullmatch(text.strip())
+    if iso is not None or found is None or found["separator"] not in form:
+        return iso
+    day, month = found["one"], found["two"]
+    if form.startswith("month"):
+        day, month = month, day
+    time = f"T{found['hour']:0>2}{found['rest']}" if found["hour"] else ""
+    try:
+        return np.datetime64(f"{found['year']}-{month:0>2}-{day:0>2}{time}", "us")
+    except ValueError:
+        return None
+
+
+def is_dated(text: str) -> bool:
+    """Whether a text looks like a date of a form that is read.
+
+    >>> is_dated("2013-01-31"), is_dated("31/01/2013"), is_dated("31/01/13"), is_dated("soon")
+    (True, True, False, False)
+    """
+    return moment_of(text) is not None or _WRITTEN.fullmatch(text.strip()) is not None
+
+
+def _unclear(name: str, value: str, why: str) -> DomainDataError:
+    return DomainDataError(
+        f"Column {name!r} holds dates such as {value!r}, {why}. Write all of them as 2013-01-31; "
+        f"or read them as categories ({Setting('categories', [name])}), or leave the column out ("
+        f"{Setting('drop', [name])})."
+    )
+
+
+def _tell(found: str, read_as: str) -> None:
+    warnings.warn(f"{found}. They are read as {read_as}.", EqrmWarning, stacklevel=2)
+
+
+def _sample(text: NDArray[np.str_]) -> list[str]:
+    found: list[str] = text[:: max(1, len(text) // SAMPLE)].tolist()
+    return found
 
 
 def _as_text(numbers: Column) -> NDArray[np.str_]:
@@ -231,11 +303,7 @@ def _without(text: NDArray[Any], missing: Collection[str]) -> NDArray[np.str_]:
 
 
 def _truth(distinct: list[str]) -> list[float | None] | None:
-    """1 and 0 if all values are booleans or missing, otherwise None.
-
-    >>> _truth(["False", "TRUE"]), _truth(["no", "true"])
-    ([0.0, 1.0], None)
-    """
+    """1 and 0 if all values are booleans or missing, otherwise None."""
     bare = [value.strip().lower() for value in distinct]
     if not any(value in TRUTH for value in bare):
         return None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import Problems
+from eqrm.data.tables.columns import Column
 from eqrm.data.tables.encoded_columns import Matrix
 from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.reading import read_columns
@@ -65,9 +66,15 @@ class TablePreprocessor:
 
     def matrix(self, frame: Any, unseen: str = "warn") -> Matrix:
         """The features of a frame of any kind with (at least) the columns of training."""
+        return self.encoder.transform(self.read(frame), unseen)
+
+    def read(
+        self, frame: Any, also: Sequence[str] = (), needed: Sequence[str] = ()
+    ) -> dict[str, Column]:
+        """The columns of training from a file or frame; ``also`` others as text, where there."""
         encoder = self.encoder
-        columns = read_columns(frame, encoder.kinds(), missing_values=encoder.missing_values)
-        return encoder.transform(columns, unseen)
+        missing, forms = encoder.missing_values, encoder.forms()
+        return read_columns(frame, encoder.kinds(), also, missing, needed, forms)
 
     def encode(self, table: Table, unseen: str = "warn") -> DomainData:
         """A table with the same columns as a dataset: x (n, features) float32, y (n,).

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqrm.checks import Problems
 from eqrm.data.tables.columns import Column, as_column
 from eqrm.data.tables.files import TableFiles, fetched_list, opened, quoted
 from eqrm.data.tables.frames import column, frame_columns, is_frame, refuse_absent
-from eqrm.data.tables.kinds import CATEGORY, DOMAIN, column_of_text, column_of_values
+from eqrm.data.tables.kinds import CATEGORY, DOMAIN, column_of
 from eqrm.errors import DomainDataError, Setting
 
 MEMORY = "2GB"
@@ -29,74 +27,34 @@ Data = Any
 """A path, a pattern, a list of them, or a frame."""
 
 
-class ColumnSource(Protocol):
-    """Columns by name, each read as its kind says."""
-
-    @property
-    def label(self) -> str:
-        """What errors call the table."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns that there are."""
-
-    @property
-    def date_forms(self) -> Mapping[str, str]:
-        """The form of dates by column, where columns that were read do not have ISO's."""
-
-    def check(self, name: str) -> object:
-        """Raise if a column does not exist, or more than once."""
-
-    def has_domain(self, name: str) -> bool:
-        """Whether a column can name domains."""
-
-    def read(
-        self, kinds: Mapping[str, str], problems: Problems, missing: Collection[str] = ()
-    ) -> dict[str, Column]:
-        """The columns of these kinds; those that cannot be read are noted, and left out."""
-
-
-@contextmanager
-def source_of(data: Data) -> Iterator[ColumnSource]:
-    """Files, patterns and folders, opened, or a frame."""
-    if is_frame(data):
-        yield FrameSource(data)
-        return
-    paths = [data] if isinstance(data, (str, Path)) else list(data)
-    with opened(paths, None, MEMORY) as files:
-        yield FileSource(files)
-
-
 class FileSource:
-    """Columns of CSV or Parquet files."""
+    """Columns of CSV or Parquet files by name."""
 
     def __init__(self, files: TableFiles) -> None:
         self.files = files
-        self.date_forms: dict[str, str] = {}
+        self.label = files.files[0].name + (" …" if len(files.files) > 1 else "")
+        self.names = list(files.types)
 
-    @property
-    def label(self) -> str:
-        """What errors call the table."""
-        return self.files.files[0].name + (" …" if len(self.files.files) > 1 else "")
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns that there are."""
-        return list(self.files.types)
-
-    def check(self, name: str) -> object:
+    def check(self, name: str) -> None:
         """Raise if a column does not exist, or more than once."""
-        return self.files.column(name)
+        self.files.column(name)
 
     def has_domain(self, name: str) -> bool:
         """Whether a column can name domains; ``filename`` is the name of the file."""
-        return name in self.files.types or self.files.is_filename(name)
+        return name in self.names or self.files.is_filename(name)
 
     def read(
-        self, kinds: Mapping[str, str], problems: Problems, missing: Collection[str] = ()
+        self,
+        kinds: Mapping[str, str],
+        problems: Problems,
+        missing: Collection[str] = (),
+        forms: MutableMapping[str, str] | None = None,
     ) -> dict[str, Column]:
-        """The columns of these kinds; those that cannot be read are noted, and left out."""
-        wanted = {}
+        """The columns of these kinds; those that cannot be read are noted, and left out.
+
+        ``missing`` and ``forms`` are as for :func:`~eqrm.data.tables.kinds.column_of`.
+        """
+        wanted: dict[str, str] = {}
         for name, kind in kinds.items():
             with problems.noted():
                 wanted[name] = self._expression(name, kind)
@@ -108,7 +66,10 @@ class FileSource:
         columns: dict[str, Column] = {}
         for name in wanted:
             with problems.noted():
-                columns[name] = _decided(name, found[name], kinds[name], missing, self.date_forms)
+                values = _plain(name, found[name], kinds[name])
+                if kinds[name] != DOMAIN:
+                    values = column_of(name, values, kinds[name], missing, forms)
+                columns[name] = values
         return columns
 
     def _expression(self, name: str, kind: str) -> str:
@@ -130,69 +91,69 @@ class FileSource:
 
 
 class FrameSource:
-    """Columns of a frame in memory: pandas, polars, Arrow, or a mapping."""
+    """Columns of a frame in memory by name: pandas, polars, Arrow, or a mapping."""
 
     label = "The table"
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
-        self.date_forms: dict[str, str] = {}
+        self.names = frame_columns(frame)
 
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns that there are."""
-        return frame_columns(self.frame)
-
-    def check(self, name: str) -> object:
+    def check(self, name: str) -> None:
         """Raise if a column does not exist, or more than once."""
-        refuse_absent([name], list(self.names))
-        return name
+        refuse_absent([name], self.names)
 
     def has_domain(self, name: str) -> bool:
         """Whether a column can name domains."""
         return name in self.names
 
     def read(
-        self, kinds: Mapping[str, str], problems: Problems, missing: Collection[str] = ()
+        self,
+        kinds: Mapping[str, str],
+        problems: Problems,
+        missing: Collection[str] = (),
+        forms: MutableMapping[str, str] | None = None,
     ) -> dict[str, Column]:
-        """The columns of these kinds; those that cannot be read are noted, and left out."""
+        """The columns of these kinds, as :meth:`FileSource.read` gives them."""
         columns: dict[str, Column] = {}
         for name, kind in kinds.items():
             with problems.noted():
                 values = column(self.frame, name)
                 if kind != DOMAIN:
-                    stored = as_column(values, name)
                     # A categorical says itself that it holds categories.
                     own = CATEGORY if hasattr(getattr(values, "cat", values), "codes") else kind
-                    values = column_of_values(name, stored, own, missing, self.date_forms)
+                    held = as_column(values, name)
+                    values = column_of(name, held, own, missing, forms, typed_text=True)
                 columns[name] = values
         return columns
 
 
-def _decided(
-    name: str, values: Any, kind: str, missing: Collection[str], forms: MutableMapping[str, str]
-) -> Column:
-    """A column that was fetched, of its kind."""
-    if kind == DOMAIN:  # named, and refused where missing, by the table
+@contextmanager
+def source_of(data: Data) -> Iterator[FileSource | FrameSource]:
+    """Files, patterns and folders, opened, or a frame."""
+    if is_frame(data):
+        yield FrameSource(data)
+        return
+    with opened(data, None, MEMORY) as files:
+        yield FileSource(files)
+
+
+def _plain(name: str, values: Any, kind: str) -> Column:
+    """What DuckDB fetched, as numbers, text or dates; domains as objects, None where missing."""
+    if kind == DOMAIN:
         return np.array(fetched_list(values), dtype=object)
-    if values.dtype.kind == "O":
-        return column_of_text(name, _as_text(values, name), kind, missing, forms)
     if values.dtype.kind == "M":
         return np.asarray(np.ma.filled(values, np.datetime64("NaT")), dtype="datetime64[us]")
-    numbers = np.ma.filled(values.astype(np.float64), np.nan)
-    return column_of_values(name, numbers, kind, missing)
-
-
-def _as_text(values: Any, name: str) -> NDArray[np.str_]:
-    """Text in an array, where every entry takes the space of the longest."""
-    filled = np.ma.filled(values, "") if isinstance(values, np.ma.MaskedArray) else values
-    texts = ["" if value is None else value for value in filled.tolist()]
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    row = int(sizes.argmax()) if len(texts) else 0
-    if len(texts) and sizes[row] > LONG_TEXT and 4 * len(texts) * int(sizes[row]) > MOST_TEXT:
+    if values.dtype.kind != "O":
+        return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))
+    texts = ["" if value is None else value for value in fetched_list(values)]
+    # In an array every entry takes the space of the longest.
+    longest = max(map(len, texts), default=0)
+    if longest > LONG_TEXT and 4 * len(texts) * longest > MOST_TEXT:
+        row = next(place for place, text in enumerate(texts) if len(text) == longest)
         raise DomainDataError(
-            f"Column {name!r} has {sizes[row]:,} characters in row {row + 1:,}, too many for a "
-            f"column of {len(texts):,} rows. Shorten them, or leave the column out "
-            f"({Setting('drop', [name])})."
+            f"Column {name!r} has {longest:,} characters in row {row + 1:,}, too many for a "
+            f"column of {len(texts):,} rows. Shorten them, or leave the column out ("
+            f"{Setting('drop', [name])})."
         )
     return np.array(texts, dtype=str)

@@ -18,8 +18,7 @@ from eqrm.data.tables.columns import (
     as_column,
     is_dates,
     is_numbers,
-    missing_in,
-    refuse_absent_domains,
+    refuse_missing,
 )
 from eqrm.data.tables.frames import data_frame
 from eqrm.data.times import as_times
@@ -79,14 +78,16 @@ class Table:
         with problems.noted():
             what = f"The domains ({self.domain_name!r})"
             if not isinstance(self.domains, NumberedDomains):
-                refuse_absent_domains(self.domains, what)
+                refuse_missing(f"{what} are", self.domains)
             numbered = number_domains(self.domains, what=what)
             names = np.array([str(name) for name in numbered.names], dtype=str)
             self._set(_ids=numbered.ids, _names=names, domains=names[numbered.ids])
             lengths["The column of domains"] = len(numbered.ids)
         if self.order is not None:
             with problems.noted():
-                self._set(order=as_times(self.order, f"The order column ({self.order_name!r})"))
+                what = f"The order column ({self.order_name!r})"
+                refuse_missing(f"{what} is", self.order)
+                self._set(order=as_times(self.order, what))
                 lengths["The order column"] = len(self.order)
         if self.weights is not None:
             with problems.noted():
@@ -331,12 +332,7 @@ def _complete(values: Any, name: str) -> Column:
             f"The target {name!r} holds dates. Predict a number or a class: the days until then, "
             "for example."
         )
-    missing = np.flatnonzero(missing_in(column))
-    if missing.size:
-        raise DomainDataError(
-            f"The target {name!r} is missing in {missing.size:,} of {len(column):,} rows (first: "
-            f"row {missing[0] + 1:,}). Fill it in, or drop these rows."
-        )
+    refuse_missing(f"The target {name!r} is", column)
     if is_numbers(column) and not np.isfinite(column).all():
         first = int(np.flatnonzero(~np.isfinite(column))[0])
         raise DomainDataError(f"The target {name!r} is {column[first]} in row {first + 1:,}.")
@@ -348,6 +344,7 @@ def _checked_weights(values: Any, name: str) -> NDArray[np.float64]:
     found = as_column(values, name)
     if not is_numbers(found):
         raise DomainDataError(f"The weights ({name!r}) must be numbers, got {str(found[0])!r}.")
+    refuse_missing(f"The weights ({name!r}) are", found)
     wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
     if wrong.size:
         raise DomainDataError(

@@ -17,6 +17,8 @@ from eqrm.tabular.choosing.decision import Decision
 from eqrm.tabular.training import TableTraining
 
 MOST_LISTED = 3
+ALL_BUT_PERFECT = 0.9995
+"""An AUC or R² from which on predictions are too good to be true."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ def minded_of(training: TableTraining, confidence: float) -> list[Warned]:
     """What to mind, the most important first."""
     decision, judged = training.decision, training.evaluation
     own = judged[decision.chosen]
-    found = [*_in_time(judged, decision), *_guessing(training, decision)]
+    found = [Warned("note", text=leak) for leak in training.leaks]
+    if training.skills[decision.chosen].ranking >= ALL_BUT_PERFECT:
+        found.append(Warned("perfect"))
+    found += [*_in_time(judged, decision), *_guessing(training, decision)]
     noise = judged.noise[decision.chosen]
     if noise is None:
         found.append(Warned("one row"))
@@ -96,7 +101,8 @@ def minded_of(training: TableTraining, confidence: float) -> list[Warned]:
     if (own.counts < 2).any() and noise is not None:
         share = float((own.counts < 2).mean())
         found.append(Warned("one row domains", share))
-    return found + [Warned("note", text=note) for note in training.notes]
+    others = [note for note in training.notes if note not in training.leaks]
+    return found + [Warned("note", text=note) for note in others]
 
 
 def _in_time(judged: Evaluation, decision: Decision) -> list[Warned]:
@@ -120,5 +126,7 @@ def _guessing(training: TableTraining, decision: Decision) -> list[Warned]:
     worse = judged[decision.chosen].risks - judged[best].risks
     order = np.argsort(-worse, kind="stable")
     names = [str(judged.domains[i]) for i in order.tolist() if worse[i] > 0.0]
+    if not names:
+        return []
     kind = "guessing" if worse.mean() <= 0.0 else "guessing on average"
     return [Warned(kind, float((worse > 0.0).mean()), tuple(names), best)]

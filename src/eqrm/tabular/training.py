@@ -26,6 +26,7 @@ from eqrm.tabular.choosing.candidates import Candidate
 from eqrm.tabular.choosing.contest import Contest, decide
 from eqrm.tabular.choosing.cross_fitting import Comparison
 from eqrm.tabular.choosing.decision import Decision
+from eqrm.tabular.leaks import leaks_of
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, prepare
@@ -70,6 +71,8 @@ class TableTraining:
     in_time: bool = False
     aside: KeptAside | None = None
     measure: str = "quantile"
+    leaks: tuple[str, ...] = ()
+    """Those of the notes that say why all numbers may be too good."""
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -90,7 +93,7 @@ def train_prepared(
 ) -> TableTraining:
     """Compare candidates, decide, and fit what was decided on to all domains."""
     notes = [*prepared.notes]
-    compared = Comparison(plan, prepared, notes, progress)
+    compared, leaks = Comparison(plan, prepared, notes, progress), leaks_of(prepared)
     whole = prepared
     if prepared.everything is not None:
         whole = prepare(prepared.everything, None, plan)
@@ -123,13 +126,14 @@ def train_prepared(
         contests if plan.levels else {},
         constants,
         skills,
-        tuple(dict.fromkeys(notes)),
+        tuple(dict.fromkeys([*leaks, *notes])),
         len(whole.train.labels),
         len(whole.train.table.domain_names),
         None if compared.drawn is None else int(compared.drawn.sum()),
         prepared.ordered,
         aside,
         plan.measure,
+        tuple(leaks),
     )
 
 

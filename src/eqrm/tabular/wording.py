@@ -17,6 +17,7 @@ from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.choosing.decision import as_risk, plural, share_of
 from eqrm.tabular.findings import (
+    ALL_BUT_PERFECT,
     MOST_LISTED,
     Expectation,
     Warned,
@@ -154,16 +155,18 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
         kind = f"judged by earlier {several}"
     if found.dependent:
         kind += f", approximate, for {several} that resemble their neighbours in time"
-    bound = as_risk(found.bound.bound, up=True)
+    # The estimate is corrected for having been chosen by these risks, the bound is not.
+    bound = max(found.bound.bound, training.decision.quantile)
     guesses = {
         name: expectation(training.evaluation, name, level, confidence).bound
         for name in training.constants
     }
     known = [(each.bound, name) for name, each in guesses.items() if each is not None]
     lowest, guess = min(known, default=(math.inf, ""))
-    above = f", above the {as_risk(lowest)} of the {guess}" if lowest < found.bound.bound else ""
+    above = f", above the {as_risk(lowest)} of the {guess}" if lowest < bound else ""
+    risk = f"{as_risk(bound, up=True)}{above}"
     return (
-        f"Expect   {share_of(level)} similar new {several} at most {bound}{above} "
+        f"Expect   {share_of(level)} similar new {several} at most {risk} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
 
@@ -199,6 +202,12 @@ def in_words(training: TableTraining, warned: Warned) -> str:
         return (
             f"in {_in_ten(warned.share)} of 10 {several} it is worse than the {warned.text}"
             f"{average}: {names}{' …' if len(warned.names) > MOST_LISTED else ''}"
+        )
+    if warned.kind == "perfect":
+        (measure,) = list(training.skills[training.decision.chosen].named)[:1]
+        return (
+            f"predictions are all but perfect ({measure} above {ALL_BUT_PERFECT}): is a column "
+            "made from the target, or known only after it? Leave it out (--drop)"
         )
     if warned.kind == "noise":
         return (

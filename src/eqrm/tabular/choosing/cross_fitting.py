@@ -42,6 +42,7 @@ from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining
 from eqrm.tabular.references import Array, measured_rows
 from eqrm.tabular.steps import INSIDE
+from eqrm.text import listed
 
 FOLDS, FEW_FOLDS, WINDOWS = 8, 5, 7
 """Folds of small tables and of large ones; parts of time, of which the first two are not judged."""
@@ -150,6 +151,7 @@ class Comparison:
     def crossed(self) -> dict[str, CrossFitted]:
         """The scores of all rows by family, by models that have not seen their domain."""
         self.progress(CHOOSING)
+        self._refuse_rare_classes()
         levels, found = self.plan.levels or (Level(0.9),), {}
         for family in self.families:
             own = [c for level in levels for f, c in self.candidates(level) if f is family]
@@ -160,26 +162,30 @@ class Comparison:
         return found
 
     def _cross_fit(self, family: Family, fits: Sequence[Surrogate]) -> CrossFitted:
-        try:
-            return cross_fit(
-                family.template,
-                fits,
-                self.rows.matrix,
-                self.rows.labels,
-                self.groups,
-                self.rows.weights,
-                splits=self.splits,
-                in_time=self.prepared.ordered,
-                drawn=self.drawn,
-            )
-        except DomainDataError as error:  # a class that most training domains do not have
-            told, rare, _ = str(error).partition(" to choose")
-            if not rare:
-                raise
-            raise DomainDataError(
-                f"{told}: models of the other domains cannot know it. Join it with another class, "
-                "or leave its rows out."
-            ) from None
+        return cross_fit(
+            family.template,
+            fits,
+            self.rows.matrix,
+            self.rows.labels,
+            self.groups,
+            self.rows.weights,
+            splits=self.splits,
+            in_time=self.prepared.ordered,
+            drawn=self.drawn,
+        )
+
+    def _refuse_rare_classes(self) -> None:
+        """Raise for a class that the models of some fold cannot know."""
+        classes, drawn = self.prepared.task.classes, self.drawn
+        for train, _ in self.splits if classes else ():
+            kept = train if drawn is None else train[drawn[train]]
+            rare = np.bincount(self.rows.labels[kept], minlength=len(classes)) == 0
+            if rare.any():
+                raise DomainDataError(
+                    f"The class {listed([classes[place] for place in np.flatnonzero(rare)])} "
+                    "occurs in too few domains: models of the other domains cannot know it. Join "
+                    "it with another class, or leave its rows out."
+                )
 
     @cached_property
     def judged_rows(self) -> EncodedPart:

@@ -1,0 +1,95 @@
+"""Tables in which models are judged on what they have seen are told of first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import eqrm
+from eqrm.data import Table
+from eqrm.tabular.wording import first_screen
+from tabular.shifting_world import plan_of, trained_on
+
+pytestmark = pytest.mark.usefixtures("no_figure")
+
+
+def visits(domains: int = 40, rows: int = 25) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    x, clinic = rng.normal(size=domains * rows), np.repeat(np.arange(domains), rows)
+    ill = np.where(x + rng.normal(size=len(x)) > 0.0, "yes", "no")
+    ward = rng.choice(["A", "B"], len(x))
+    return pd.DataFrame({"x": x, "ward": ward, "clinic": clinic, "ill": ill}).astype(
+        {"clinic": str}
+    )
+
+
+def minded(frame: pd.DataFrame, **options: Any) -> list[str]:
+    frame = frame.assign(clinic="Clinic " + frame["clinic"]) if "clinic" in frame else frame
+    given: dict[str, Any] = {
+        "target": "ill",
+        "domain": "clinic",
+        "model": "linear",
+        "measure": "mean",
+        **options,
+    }
+    screen = eqrm.train(frame, **given).printed()
+    return [line[9:] for line in screen.splitlines() if line.startswith("Mind")]
+
+
+def test_domains_and_classes_that_differ_in_spelling_alone_are_named_first() -> None:
+    frame, half = visits(), np.arange(1000) % 2 == 0
+    frame["clinic"] = np.where(
+        half & (frame["clinic"] < "2"), frame["clinic"] + " ", frame["clinic"]
+    )
+    found = minded(frame)[0]
+    assert found.startswith("The domains 'Clinic 0' and 'Clinic 0 ' differ in capitals or spaces")
+    assert "(and 11 more such pairs)" in found
+    frame = visits()
+    frame.loc[half, "ill"] = frame.loc[half, "ill"].str.upper()
+    found = minded(frame)[0]
+    assert "classes 'NO' and 'no' differ in capitals or spaces alone, and count as two (" in found
+
+
+def test_a_domain_kept_aside_may_not_be_one_to_train_on_in_another_spelling() -> None:
+    frame, later = visits(), visits(31).assign(clinic=lambda each: "later " + each["clinic"])
+    later.loc[later["clinic"] == "later 3", "clinic"] = "17  "
+    later["clinic"] = "CLINIC " + later["clinic"]
+    assert "'Clinic 17' and 'CLINIC 17  '" in minded(frame, test=later)[0]
+
+
+def test_rows_that_are_copied_to_other_domains_are_counted() -> None:
+    frame = visits()
+    copies = frame.sample(frac=0.3, random_state=0)
+    copies["clinic"] = ((copies["clinic"].astype(int) + 7) % 40).astype(str)
+    found = minded(pd.concat([frame, copies]))[0]
+    assert found.startswith(
+        "300 of 1,300 rows have the features and the target of a row of another"
+    )
+    assert not any("copies" in each for each in minded(frame))
+
+
+def test_rows_that_are_alike_by_chance_are_no_copies() -> None:
+    assert not any("copies" in each for each in minded(visits()[["ward", "clinic", "ill"]]))
+
+
+def test_predictions_that_are_too_good_to_be_true_are_doubted() -> None:
+    frame = visits()
+    frame["discharged"] = np.where(frame["ill"] == "yes", 1.0, 0.0) + frame["x"] / 100.0
+    (found,) = [each for each in minded(frame) if "made from the target" in each]
+    assert found.startswith("predictions are all but perfect (AUC above 0.9995)")
+
+
+def test_a_bound_is_not_below_the_estimate_and_a_guess_is_better_in_some_domain() -> None:
+    """The estimate is corrected for the choice, and may be above every risk."""
+    rng = np.random.default_rng(0)
+    x, site = rng.normal(size=1200), np.repeat(np.arange(40), 30)
+    table = Table({"x": x}, (x + 0.5 * rng.normal(size=1200) > 0.0).astype(float), site.astype(str))
+    found = trained_on(table, plan_of([0.9]))
+    assert found.evaluation[found.decision.chosen].risks.max() < np.log(2.0)
+    screen = first_screen(replace(found, decisions=(replace(found.decision, quantile=7.0),)), 0.95)
+    assert "similar new domains at most 7.000, above the 0.693 of the 50/50 guess" in screen
+    assert "it is worse than the" not in screen

@@ -69,12 +69,13 @@ def test_labels_predictions_and_domains_can_be_given_in_this_order(kind: str) ->
     assert list(named.predictors) == ["a", "b"]
 
 
-def test_words_can_be_labels_and_names_of_files_are_not() -> None:
+def test_words_can_be_labels_and_names_of_files_are_not(tmp_path: Path) -> None:
     answers, domains = ["yes", "no", "no", "yes"], ["a", "a", "b", "b"]
     found = eqrm.evaluate(answers, np.array(["yes", "no", "yes", "yes"]), domains, metric="0-1")
     assert found["predictor"].risks.tolist() == [0.0, 0.5]
+    (tmp_path / "a.csv").write_text("site,p\na,0.5\n")
     with pytest.raises(SettingError, match="labels"):
-        eqrm.evaluate(["a.csv", "b.csv"], ["p"], "site")
+        eqrm.evaluate([str(tmp_path / "a.csv")], ["p"], "site")
 
 
 @pytest.mark.parametrize("route", ROUTES)

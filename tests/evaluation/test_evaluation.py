@@ -143,7 +143,7 @@ def test_progress_changes_nothing_but_the_waiting(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"loss": ["x"]}, "some of its values are not of the kind"),
+        ({"loss": ["x"]}, "some values are wrong"),
         ({"bounds": [1.0, 0.0]}, "losses are said to be between 1 and 0, and the risks of"),
         ({"bounds": [0.0, 0.001]}, "losses are said to be between 0 and 0.001, and the risks of"),
         ({"bounds": 3}, "damaged"),

@@ -173,7 +173,7 @@ def test_what_does_not_belong_together_is_refused_with_all_problems(
         merge_parts([evaluate_part(shards[4], domains="day", losses="loss")])
     with pytest.raises(SettingError, match="measured on files, got DataFrame"):
         evaluate_part(rows(), domains="day", losses="loss")
-    with pytest.raises(SettingError, match="must be a name"):
+    with pytest.raises(SettingError, match="must be the name of a loss"):
         evaluate_part(shards[0], **{**both, "metric": lambda y, p: abs(y - p)})
 
 

@@ -7,14 +7,18 @@ import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.measuring.set_metrics import SET_METRICS, MetricValue, set_metric
+from eqrm.evaluation.measuring.set_metrics import DomainMetric, set_metric
 from eqrm.evaluation.measuring.skill import skill_of_classes
-from eqrm.evaluation.metric_evaluation import DomainMetric
 
-ACCURACY, F1 = SET_METRICS["accuracy"], SET_METRICS["macro-f1"]
-PRECISION, AREA = SET_METRICS["average-precision"], SET_METRICS["roc-auc"]
+ACCURACY, F1, PRECISION, AREA = "accuracy", "macro-f1", "average-precision", "roc-auc"
 OF_TASK = {"average-precision": average_precision_score, "roc-auc": roc_auc_score}
 CASES = range(200)
+
+
+def pooled(name, labels, predictions):
+    """The metric of all examples together."""
+    metric = set_metric(name)
+    return metric.of_read(*metric.read(labels, predictions))
 
 
 def sizes(rng):
@@ -32,14 +36,14 @@ def test_classes_agree_with_scikit_learn():
         expected = f1_score(labels, predicted, average="macro", labels=np.unique(labels))
         share = accuracy_score(labels, predicted)
         for y, p in ((labels, predicted), (labels.astype(str), predicted.astype(str))):
-            assert F1.of(y, p).value == pytest.approx(expected, abs=1e-14)
-            assert ACCURACY.of(y, p).value == pytest.approx(share, abs=1e-14)
+            assert pooled(F1, y, p).value == pytest.approx(expected, abs=1e-14)
+            assert pooled(ACCURACY, y, p).value == pytest.approx(share, abs=1e-14)
         scores = np.eye(8)[predicted] + rng.uniform(0, 0.5, (n, 8))
-        assert F1.of(labels, scores) == F1.of(labels, predicted)
+        assert pooled(F1, labels, scores) == pooled(F1, labels, predicted)
     assert min(alone, single) > 10  # the cases are what the test is for
 
 
-@pytest.mark.parametrize("metric", [PRECISION, AREA], ids=lambda metric: metric.name)
+@pytest.mark.parametrize("metric", [PRECISION, AREA])
 def test_tasks_with_ties_and_missing_labels_agree_with_scikit_learn(metric):
     undefined = ties = 0
     for case in CASES:
@@ -53,8 +57,8 @@ def test_tasks_with_ties_and_missing_labels_agree_with_scikit_learn(metric):
         for y, s in zip(labels.T, scores.T, strict=True):
             known = ~np.isnan(y)
             if len(set(y[known])) == 2:
-                expected.append(OF_TASK[metric.name](y[known], s[known]))
-        found = metric.of(labels, scores)
+                expected.append(OF_TASK[metric](y[known], s[known]))
+        found = pooled(metric, labels, scores)
         if expected:
             assert found.value == pytest.approx(np.mean(expected), abs=1e-13)
         else:
@@ -62,7 +66,7 @@ def test_tasks_with_ties_and_missing_labels_agree_with_scikit_learn(metric):
             assert found.value is None
             assert found.reason
         if tasks == 1 and not np.isnan(labels).any():
-            assert metric.of(labels[:, 0], scores[:, 0]) == found
+            assert pooled(metric, labels[:, 0], scores[:, 0]) == found
     assert min(undefined, ties) > 30
 
 
@@ -79,8 +83,8 @@ def test_classes_against_the_rest_agree_with_scikit_learn():
         else:
             area = roc_auc_score(labels, p, multi_class="ovr", average="macro")
             precision = average_precision_score(np.eye(classes)[labels], p, average="macro")
-        assert AREA.of(labels, p).value == pytest.approx(area, abs=1e-13)
-        assert PRECISION.of(labels, p).value == pytest.approx(precision, abs=1e-13)
+        assert pooled(AREA, labels, p).value == pytest.approx(area, abs=1e-13)
+        assert pooled(PRECISION, labels, p).value == pytest.approx(precision, abs=1e-13)
         assert skill_of_classes(labels, p).ranking == pytest.approx(area, abs=1e-13)
 
 
@@ -88,10 +92,10 @@ def test_macro_f1_of_wilds_is_over_the_classes_among_the_labels():
     # Class 0: 2 labels, 1 predicted, 1 hit: 2/3. Class 1: 1 label, 2 predicted, 1 hit: 2/3.
     # Class 2: 1 label, none predicted: 0. Class 3 is predicted once, no label: no term of the mean.
     labels, predicted = [0, 0, 1, 2], [0, 1, 1, 3]
-    assert F1.of(labels, predicted).value == pytest.approx((2 / 3 + 2 / 3 + 0) / 3, abs=1e-15)
-    assert ACCURACY.of(labels, predicted).value == 0.5
+    assert pooled(F1, labels, predicted).value == pytest.approx((2 / 3 + 2 / 3 + 0) / 3, abs=1e-15)
+    assert pooled(ACCURACY, labels, predicted).value == 0.5
     # One class is enough: with 2 of 3 hits F1 is 2·2/(3 + 2).
-    assert F1.of([5, 5, 5], [5, 5, 6]).value == pytest.approx(0.8, abs=1e-15)
+    assert pooled(F1, [5, 5, 5], [5, 5, 6]).value == pytest.approx(0.8, abs=1e-15)
 
 
 def test_average_precision_of_ogb_is_over_tasks_with_both_labels():
@@ -108,42 +112,42 @@ def test_average_precision_of_ogb_is_over_tasks_with_both_labels():
     )
     scores = np.array([[0.9], [0.8], [0.7], [0.99], [0.1]]) * np.ones(4)
     # Task a without its missing label, ranked + − + −: precision 1 at the first, 2/3 at the third.
-    assert PRECISION.of(labels, scores).value == pytest.approx((1 + 2 / 3) / 2, abs=1e-15)
+    assert pooled(PRECISION, labels, scores).value == pytest.approx((1 + 2 / 3) / 2, abs=1e-15)
     # Of 4 pairs of a positive and a negative, 3 are in order.
-    assert AREA.of(labels, scores).value == 0.75
+    assert pooled(AREA, labels, scores).value == 0.75
     # A second task with both labels, positive below negative: precision 1/2, area 0.
     labels[:2, 3] = [0, 1]
-    assert PRECISION.of(labels, scores).value == pytest.approx((5 / 6 + 1 / 2) / 2, abs=1e-15)
-    assert AREA.of(labels, scores).value == pytest.approx((0.75 + 0) / 2, abs=1e-15)
+    assert pooled(PRECISION, labels, scores).value == pytest.approx((5 / 6 + 1 / 2) / 2, abs=1e-15)
+    assert pooled(AREA, labels, scores).value == pytest.approx((0.75 + 0) / 2, abs=1e-15)
 
 
 def test_tied_scores_are_one_threshold():
     # All four tied: precision 1/4 at the only threshold; each pair counts one half.
-    assert PRECISION.of([0, 1, 0, 0], [0.5] * 4).value == 0.25
-    assert AREA.of([0, 1, 0, 0], [0.5] * 4).value == 0.5
+    assert pooled(PRECISION, [0, 1, 0, 0], [0.5] * 4).value == 0.25
+    assert pooled(AREA, [0, 1, 0, 0], [0.5] * 4).value == 0.5
 
 
 def test_what_is_not_defined_says_why():
     empty = np.zeros(0, dtype=int)
     for metric in (ACCURACY, F1, PRECISION, AREA):
-        assert metric.of(empty, empty) == MetricValue(None, "no labels")
+        assert str(pooled(metric, empty, empty)) == "not defined: no labels"
     for metric in (PRECISION, AREA):
-        assert str(metric.of([1], [0.3])) == "not defined: one class"
-        assert metric.of([0, 0], [0.3, 0.1]).reason == "one class"
-        assert metric.of(np.full((3, 2), np.nan), np.ones((3, 2))).reason == "no labels"
-        assert metric.of(np.ones((3, 2)), np.ones((3, 2))).reason == "one class in every task"
+        assert str(pooled(metric, [1], [0.3])) == "not defined: one class"
+        assert pooled(metric, [0, 0], [0.3, 0.1]).reason == "one class"
+        assert pooled(metric, np.full((3, 2), np.nan), np.ones((3, 2))).reason == "no labels"
+        assert pooled(metric, np.ones((3, 2)), np.ones((3, 2))).reason == "one class in every task"
 
 
 def test_a_score_without_a_label_may_be_missing():
     labels, scores = np.array([[1.0], [0.0], [np.nan]]), np.array([[2.0], [1.0], [np.nan]])
-    assert AREA.of(labels, scores).value == 1.0
+    assert pooled(AREA, labels, scores).value == 1.0
 
 
 def test_columns_and_probabilities_are_taken_as_by_the_losses():
-    assert ACCURACY.of(np.array([[1], [0]]), np.array([[0.5], [0.7]])).value == 0.5
-    assert AREA.of([1, 0], np.array([[0.5], [0.7]])).value == 0.0
-    assert AREA.of(np.array([[1], [0]]), [0.5, 0.7]).value == 0.0
-    assert ACCURACY.of([True, False], np.array([0.9, 0.1], dtype=np.float32)).value == 1.0
+    assert pooled(ACCURACY, np.array([[1], [0]]), np.array([[0.5], [0.7]])).value == 0.5
+    assert pooled(AREA, [1, 0], np.array([[0.5], [0.7]])).value == 0.0
+    assert pooled(AREA, np.array([[1], [0]]), [0.5, 0.7]).value == 0.0
+    assert pooled(ACCURACY, [True, False], np.array([0.9, 0.1], dtype=np.float32)).value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,7 @@ def test_columns_and_probabilities_are_taken_as_by_the_losses():
 )
 def test_what_cannot_be_measured_is_refused(metric, labels, predictions, words):
     with pytest.raises(DomainDataError, match=words):
-        metric.of(labels, predictions)
+        pooled(metric, labels, predictions)
 
 
 def test_an_unknown_metric_is_refused():
@@ -172,25 +176,25 @@ def test_an_unknown_metric_is_refused():
 
 @pytest.mark.parametrize("name", ["average-precision", "roc-auc"])
 def test_groups_are_measured_as_if_each_were_alone(name: str) -> None:
-    metric, draw = SET_METRICS[name], np.random.default_rng(0)
+    draw = np.random.default_rng(0)
     for _ in range(50):
         n, groups, tasks = draw.integers(0, 60), int(draw.integers(1, 20)), draw.integers(1, 4)
         y = draw.choice([0.0, 1.0, np.nan], p=[0.5, 0.3, 0.2], size=(n, tasks))
         scores = draw.integers(0, 5, size=(n, tasks)).astype(float)
         ids = draw.integers(0, groups, n)
-        alone = tuple(metric.of_read(y[ids == k], scores[ids == k]) for k in range(groups))
-        assert metric.of_groups(y, scores, ids, groups) == alone
+        found = DomainMetric.of(set_metric(name), y, scores, ids)
+        alone = [pooled(name, y[ids == k], scores[ids == k]) for k in found.domains]
+        assert list(found.values[: len(alone)]) == alone
 
 
 def test_whole_numbers_are_the_same_class_however_they_are_written() -> None:
     """Labels 2.0 and 0.0 of a CSV file once agreed with no prediction 2 or 0."""
-    metric = set_metric("accuracy")
     for labels, classes in (
         (["2.0", "0.0", "1.0"], ["2", "0", "1"]),
         (np.array([2.0, 0.0, 1.0]), ["2", "0", "1"]),
         (np.array([2.0, 0.0, 1.0], dtype=object), np.array([2, 0, 1])),
     ):
-        assert metric.of(labels, classes).value == 1.0
-    assert metric.of(["007", "7"], ["7", "7"]).value == 0.5
+        assert pooled(ACCURACY, labels, classes).value == 1.0
+    assert pooled(ACCURACY, ["007", "7"], ["7", "7"]).value == 0.5
     with pytest.raises(DomainDataError, match="'True' is not 1"):
-        DomainMetric.of(metric, ["True", "False"], ["1", "0"], ["a", "b"])
+        DomainMetric.of(set_metric(ACCURACY), ["True", "False"], ["1", "0"], ["a", "b"])

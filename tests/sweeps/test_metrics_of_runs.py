@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import eqrm
 from cli.commands import run
 from eqrm.errors import DataFileError, SettingError
-from eqrm.evaluation import evaluate_metric
 from eqrm.files.checked_json import write_checked_json
 from eqrm.sweeps.records import (
     FORMAT,
@@ -226,8 +226,8 @@ def test_intervals_over_domains_are_those_of_the_evaluation() -> None:
     generator = np.random.default_rng(0)
     names = np.repeat([f"d{i:02d}" for i in range(50)], 20)
     labels, scores = generator.integers(0, 2, 1000), generator.random(1000)
-    wanted = evaluate_metric(metric="roc-auc", domains=names, labels=labels, predictions=scores)
-    own = wanted["predictor"]
+    wanted = eqrm.evaluate(metric="roc-auc", domains=names, labels=labels, predictions=scores)
+    own = wanted.metrics["predictor"]
     values = {str(d): each.value for d, each in zip(own.domains, own.values, strict=True)}
     test = {d: value for d, value in values.items() if value is not None}
     found = record(measured(test=test, metric="roc-auc"), held_out=tuple(test))

@@ -16,7 +16,9 @@ import typer
 import eqrm
 from eqrm.cli import (
     backtest,
+    compare,
     data,
+    evaluate,
     figure,
     plan,
     predict,
@@ -28,7 +30,6 @@ from eqrm.cli import (
     watch,
 )
 from eqrm.cli.commands import PlainCommand, PlainGroup, say, warnings_said
-from eqrm.cli.evaluating import compare, evaluate
 from eqrm.errors import EqrmError, settings_as_options
 from eqrm.files.writing import is_full_disk
 from eqrm.text import printable

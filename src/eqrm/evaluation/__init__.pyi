@@ -32,8 +32,6 @@ from .inference.planning import domain_plan as domain_plan
 from .inference.true_risk import true_probability_bound as true_probability_bound
 from .inference.true_risk import true_risk_bound as true_risk_bound
 from .measuring.accumulator import RiskAccumulator as RiskAccumulator
-from .metric_evaluation import MetricEvaluation as MetricEvaluation
-from .metric_evaluation import evaluate_metric as evaluate_metric
 from .parts import EvaluatedPart as EvaluatedPart
 from .parts import evaluate_part as evaluate_part
 from .parts import merge_parts as merge_parts

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.data.tables.frames import is_frame
-from eqrm.domains import name_order, named_domains
-from eqrm.errors import DomainDataError, Setting, SettingError
+from eqrm.data.tables.frames import frame_columns, is_frame
+from eqrm.errors import SettingError
 from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_range
@@ -25,8 +23,7 @@ from eqrm.evaluation.measuring.measurement_spec import (
 from eqrm.evaluation.measuring.prediction_rows import Measured
 from eqrm.evaluation.references import references_of
 from eqrm.level import Level
-from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
-from eqrm.text import counted
+from eqrm.risks import MeasuredRisks
 
 
 def evaluate(
@@ -56,7 +53,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure predictors domain by domain, as a basis for statements about unseen domains.
 
-    Three ways to give what was measured:
+    Ways to give what was measured:
 
     - **losses**, one per example, with ``domains``;
     - **labels and predictions**, with a ``metric``: ``"log-loss"``, ``"brier"``, ``"0-1"``,
@@ -64,6 +61,12 @@ def evaluate(
       loss per example. Log-loss and Brier take the probability of label 1, or (n, K) probabilities
       with the labels as 0 … K−1. 0-1 takes classes (integers or strings), or probabilities (floats)
       with a threshold of ½. ``clip`` keeps the probabilities of the log-loss away from 0 and 1;
+    - **labels and predictions with a metric of each domain**: ``"accuracy"``, ``"macro-f1"``,
+      ``"average-precision"`` or ``"roc-auc"``, as WILDS and OGB compute them. The risk of a domain
+      is 1 − metric; ``Evaluation.metrics`` has the metric of each domain and of all examples.
+      The first two take classes as 0-1 does, or scores (n, K); the others scores (n,) with labels
+      0 and 1, scores (n, tasks) with labels (n, tasks) that may be missing (NaN), or scores (n, K).
+      In files ``"p_{class}"`` is a column per class, ``"y_{task}"`` with ``"p_{task}"`` per task;
     - **a table per domain** (``aggregated=True``): the number of examples, the mean and the
       variance of the losses, in columns ``n``, ``mean`` and ``variance`` or as ``columns`` says
       (``{"count": …, "mean": …, "variance": …}``). ``predictor`` names the column that tells
@@ -157,10 +160,8 @@ def evaluation_of(
     """
     if not measured:
         raise SettingError("No predictor was given. Name at least one column.")
-    shared = paired({name: each.risks for name, each in measured.items()}, common_domains)
     order = spec.order if isinstance(spec.order, str) else None
-    facts = [each.facts for each in measured.values()]
-    chosen = EvaluatedDomains.of(shared, facts, period, order, spec.nesting)
+    chosen = EvaluatedDomains.of(measured, period, order, spec.nesting, common_domains)
     predictors, beside = chosen.predictors, None
     if spec.with_references:
         domains = next(iter(predictors.values())).domains
@@ -174,6 +175,7 @@ def evaluation_of(
         order=chosen.order,
         seen=chosen.seen,
         earlier=chosen.earlier,
+        metrics=chosen.metrics,
     )
 
 
@@ -183,11 +185,11 @@ def measured_predictors(data: Any, spec: MeasurementSpec) -> dict[str, Measured]
         return {"predictor": Measured(data)}
     if isinstance(data, Mapping) and not _is_table(data, spec.domains):
         return _of_several(data, spec)
-    spec.refuse_incomplete()
     if is_files(data):
         from eqrm.evaluation.measuring.from_files import risks_of_files
 
         return risks_of_files(data, spec)
+    spec.refuse_incomplete(() if data is None else frame_columns(data))
     return risks_of_arrays(spec if data is None else spec.of_table(data))
 
 
@@ -236,41 +238,3 @@ def _natural_bounds(
     if largest > high and metric.classes is not None:  # Brier's sum over several classes
         high = metric.classes.largest
     return (low, high) if high < float("inf") else None
-
-
-def paired(
-    predictors: Mapping[str, MeasuredRisks], common_domains: bool = False
-) -> dict[str, MeasuredRisks]:
-    """The predictors on the same domains; raises if one of them lacks a domain.
-
-    With ``common_domains``, such domains are left out instead.
-
-    >>> a = MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1])
-    >>> b = MeasuredRisks.of([1, 2], [5, 5], [0.3, 0.1], [1, 1])
-    >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
-    (1, 2)
-    """
-    if len({all(isinstance(d, int) for d in p.domains) for p in predictors.values()}) > 1:
-        # Integers in one file and strings in another, such as 2 and "2", are compared as strings.
-        texts = {name: tuple(map(str, p.domains)) for name, p in predictors.items()}
-        predictors = {name: replace(p, domains=texts[name]) for name, p in predictors.items()}
-    everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
-    everything = set.union(*(set(p.domains) for p in predictors.values()))
-    if everywhere == everything:
-        return dict(predictors)
-    if not common_domains:
-        lacking = {name: everything - set(p.domains) for name, p in predictors.items()}
-        name, missing = next((n, m) for n, m in lacking.items() if m)
-        raise DomainDataError(
-            f"Predictors are compared on the same domains, but {name!r} has no examples of "
-            f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
-            f"the {counted(len(everywhere), 'domain')} that all predictors share "
-            f"({Setting('common_domains', True)})."
-        )
-    kept = sorted(everywhere, key=name_order)
-    if len(kept) < FEWEST_DOMAINS:
-        raise DomainDataError(
-            f"The predictors have {counted(len(kept), 'domain')} in common, but at least two are "
-            "needed. Check that all files use the same names for the domains."
-        )
-    return {name: p.only(kept) for name, p in predictors.items()}

@@ -1,9 +1,9 @@
-"""Which of the measured domains are evaluated: unseen in training, of the period asked for."""
+"""Which of the measured domains are evaluated: of all predictors, unseen in training, in time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from eqrm.data.splits import later_domains
 from eqrm.data.times import DomainSpans, as_times, order_remedy, shown_time
-from eqrm.domains import DomainKey, Name, named_domains
+from eqrm.domains import DomainKey, Name, name_order, named_domains
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.measuring.domain_columns import DomainFacts
+from eqrm.evaluation.measuring.prediction_rows import Measured
+from eqrm.evaluation.measuring.set_metrics import DomainMetric
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
 from eqrm.text import counted, listed
 
@@ -43,28 +45,31 @@ class EvaluatedDomains:
     """Predictors on the domains that are evaluated, the others by name, and the order of time.
 
     ``order`` is None where no column gives one; domains that are dates have one none the less.
+    ``metrics`` are those that are no means of losses, which some domains cannot have.
     """
 
     predictors: dict[str, MeasuredRisks]
     seen: tuple[Name, ...] = ()
     earlier: tuple[Name, ...] = ()
     order: DomainOrder | None = None
+    metrics: Mapping[str, DomainMetric] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls,
-        predictors: Mapping[str, MeasuredRisks],
-        facts: Sequence[DomainFacts],
-        period: Period,
+        measured: Mapping[str, Measured],
+        period: Period = ALL_DOMAINS,
         order: str | None = None,
         nesting: DomainKey | None = None,
+        common_domains: bool = False,
     ) -> EvaluatedDomains:
         """Leave out the domains that a predictor has seen in training, then those of other times.
 
-        ``facts`` are those of each predictor, ``order`` names the column that orders the domains.
-        Of nested domains, a whole group is left out where training has seen one of its members:
-        certificates are about new groups.
+        ``order`` names the column that orders the domains. Of nested domains, a whole group is left
+        out where training has seen one of its members: certificates are about new groups.
         """
+        predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
+        facts = [each.facts for each in measured.values()]
         names = next(iter(predictors.values())).domains
         known = frozenset[str]().union(*(each.seen or () for each in facts))
         unseen = np.array([str(name) not in known for name in names])
@@ -78,26 +83,85 @@ class EvaluatedDomains:
         if period != ALL_DOMAINS:
             times = times or DomainOrder(as_times(list(names), "The domains", order_remedy()))
             kept = kept[_of_period(times.only(kept), period)]
-        chosen = [names[i] for i in kept]
         left = set(kept.tolist())
+        earlier = tuple(names[i] for i in np.flatnonzero(unseen) if i not in left)
+        metrics = {
+            name: each.of_sets([names[i] for i in kept])
+            for name, each in measured.items()
+            if each.of_sets is not None
+        }
+        if metrics:
+            found = paired({name: each.risks for name, each in metrics.items()}, common_domains)
+            place = {str(name): i for i, name in enumerate(names)}
+            predictors = found
+            kept = np.array([place[str(name)] for name in next(iter(found.values())).domains])
+        elif len(kept) < len(names):
+            chosen = [names[i] for i in kept]
+            predictors = {name: risks.only(chosen) for name, risks in predictors.items()}
         return cls(
-            dict(predictors)
-            if len(kept) == len(names)
-            else {name: risks.only(chosen) for name, risks in predictors.items()},
+            predictors,
             tuple(names[i] for i in np.flatnonzero(~unseen)),
-            tuple(names[i] for i in np.flatnonzero(unseen) if i not in left),
+            earlier,
             None if times is None else times.only(kept),
+            metrics,
         )
 
 
-def left_out_in_words(seen: Sequence[Name], earlier: Sequence[Name], nested: bool = False) -> str:
+def paired(
+    predictors: Mapping[str, MeasuredRisks], common_domains: bool = False
+) -> dict[str, MeasuredRisks]:
+    """The predictors on the same domains; raises if one of them lacks a domain.
+
+    With ``common_domains``, such domains are left out instead.
+
+    >>> a = MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1])
+    >>> b = MeasuredRisks.of([1, 2], [5, 5], [0.3, 0.1], [1, 1])
+    >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
+    (1, 2)
+    """
+    if len({all(isinstance(d, int) for d in p.domains) for p in predictors.values()}) > 1:
+        # Integers in one file and strings in another, such as 2 and "2", are compared as strings.
+        texts = {name: tuple(map(str, p.domains)) for name, p in predictors.items()}
+        predictors = {name: replace(p, domains=texts[name]) for name, p in predictors.items()}
+    everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
+    everything = set.union(*(set(p.domains) for p in predictors.values()))
+    if everywhere == everything:
+        return dict(predictors)
+    if not common_domains:
+        lacking = {name: everything - set(p.domains) for name, p in predictors.items()}
+        name, missing = next((n, m) for n, m in lacking.items() if m)
+        raise DomainDataError(
+            f"Predictors are compared on the same domains, but {name!r} has no examples of "
+            f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
+            f"the {counted(len(everywhere), 'domain')} that all predictors share "
+            f"({Setting('common_domains', True)})."
+        )
+    kept = sorted(everywhere, key=name_order)
+    if len(kept) < FEWEST_DOMAINS:
+        raise DomainDataError(
+            f"The predictors have {counted(len(kept), 'domain')} in common, but at least two are "
+            "needed. Check that all files use the same names for the domains."
+        )
+    return {name: p.only(kept) for name, p in predictors.items()}
+
+
+def left_out_in_words(
+    seen: Sequence[Name],
+    earlier: Sequence[Name] = (),
+    nested: bool = False,
+    undefined: Mapping[Name, str] | None = None,
+) -> str:
     """Which domains are not evaluated and why, as sentences that begin with a blank.
 
-    >>> left_out_in_words(["a"], [])
+    ``undefined`` are domains that cannot have the metric, with the reason.
+
+    >>> left_out_in_words(["a"])
     " Left out because training has seen them: 1 domain ('a')."
     """
     trained = "training has seen them or others of their group" if nested else TRAINED
-    why = {trained: seen, "they began before the period asked for": earlier}
+    why = {trained: list(seen), "they began before the period asked for": list(earlier)}
+    for name, reason in (undefined or {}).items():
+        why.setdefault(f"the metric is not defined ({reason})", []).append(name)
     return "".join(
         f" Left out because {reason}: {counted(len(names), 'domain')} ({listed(names, 3)})."
         for reason, names in why.items()

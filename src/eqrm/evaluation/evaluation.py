@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ from eqrm.evaluation.inference.nested.findings import NestedFindings, nested_fin
 from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
 from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.measuring.set_metrics import DomainMetric
 from eqrm.evaluation.presenting.in_notebooks import PairedComparison, ShownRisks
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.references import References
@@ -50,7 +51,9 @@ class Evaluation(ShownRisks):
     for. ``nesting`` says which columns name groups and members, where domains are nested; ``order``
     says when the domains began, if a column does. ``seen`` and ``earlier`` are domains that were
     left out: training has seen them, or they began too early. ``cross_fitted`` says that each
-    domain was judged by a model of other domains, so that certificates are not proven. Made by
+    domain was judged by a model of other domains, so that certificates are not proven. ``metrics``
+    has, by predictor, a metric that is no mean of losses: of all examples (``pooled``) and of each
+    domain (``values``); risks are then 1 − metric of the domains that have it. Made by
     :func:`eqrm.evaluate`.
 
     >>> import eqrm
@@ -70,6 +73,7 @@ class Evaluation(ShownRisks):
     seen: tuple[Name, ...] = ()
     earlier: tuple[Name, ...] = ()
     cross_fitted: bool = False
+    metrics: Mapping[str, DomainMetric] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> tuple[str, ...] | None:
@@ -91,18 +95,19 @@ class Evaluation(ShownRisks):
     @property
     def sentence(self) -> str:
         """What was measured, in one sentence."""
-        number = len(self.predictors)
-        who = "One predictor" if number == 1 else f"{number} predictors"
+        who = "One predictor" if len(self) == 1 else f"{len(self)} predictors"
         inside = "" if self.groups is None else f" of {len(set(self.groups)):,} groups"
+        loss = self.loss if self.metrics else f"the {loss_in_words(self.loss)}"
         return (
-            f"{who} measured by the {loss_in_words(self.loss)} of {self.examples:,} examples "
+            f"{who} measured by {loss} of {self.examples:,} examples "
             f"in {len(self.domains):,} domains{inside}.{self.left_out}"
         )
 
     @property
     def left_out(self) -> str:
         """Which domains were left out and why, as sentences that begin with a blank; or nothing."""
-        return left_out_in_words(self.seen, self.earlier, self.nesting is not None)
+        undefined = next((each.undefined for each in self.metrics.values()), {})
+        return left_out_in_words(self.seen, self.earlier, self.nesting is not None, undefined)
 
     @cached_property
     def time_order(self) -> DomainOrder | None:
@@ -111,9 +116,6 @@ class Evaluation(ShownRisks):
 
     def __repr__(self) -> str:
         return f"<Evaluation: {self.sentence}>"
-
-    def __str__(self) -> str:
-        return f"{self.sentence}\n\n{self.risk_table()}"
 
     def __len__(self) -> int:
         return len(self.predictors)
@@ -169,14 +171,10 @@ class Evaluation(ShownRisks):
         >>> round(mean.value, 4), mean.clear
         (-0.2417, True)
         """
-        first = self._known(baseline)
+        first, given = self._known(baseline), (as_levels(levels), confidence)
         found = {
             name: paired_differences(
-                self[first].risks,
-                risks.risks,
-                as_levels(levels),
-                confidence,
-                interpolation=interpolation,
+                self[first].risks, risks.risks, *given, interpolation=interpolation
             )
             for name, risks in self.predictors.items()
             if name != first
@@ -322,6 +320,8 @@ class Evaluation(ShownRisks):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything measured, in plain types; :meth:`from_dict` reads it back."""
+        metrics = {name: each.to_dict() for name, each in self.metrics.items()}
+        also = {"cross_fitted": self.cross_fitted, "metrics": metrics}
         return {
             "format": FORMAT,
             "loss": self.loss,
@@ -332,7 +332,7 @@ class Evaluation(ShownRisks):
             "order": None if self.order is None else self.order.to_dict(),
             "seen": list(self.seen),
             "earlier": list(self.earlier),
-            **({"cross_fitted": True} if self.cross_fitted else {}),
+            **{key: each for key, each in also.items() if each},
         }
 
     def to_json(self) -> str:
@@ -369,22 +369,19 @@ class Evaluation(ShownRisks):
                 tuple(content.get("seen", ())),
                 tuple(content.get("earlier", ())),
                 content.get("cross_fitted") is True,
+                {n: DomainMetric.from_dict(c) for n, c in content.get("metrics", {}).items()},
             )
         except KeyError as absent:
             raise DomainDataError(f"This evaluation is incomplete: it has no {absent}.") from None
         except EqrmError:
             raise
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
-            raise DomainDataError(
-                "This evaluation was damaged: some of its values are not of the kind that eqrm "
-                "writes."
-            ) from None
+            raise DomainDataError("This evaluation was damaged: some values are wrong.") from None
 
     def _known(self, predictor: str | None) -> str:
         """A predictor's name; None means the only one, or the first."""
-        if predictor is None:
-            return next(iter(self.predictors))
-        return one_of(predictor, self.predictors, "predictor")
+        first = next(iter(self.predictors))
+        return first if predictor is None else one_of(predictor, self.predictors, "predictor")
 
 
 def _bounds_of(bounds: Any, predictors: Mapping[str, MeasuredRisks]) -> tuple[float, float]:

@@ -124,8 +124,11 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     given = {**columns, "columns": {**AGGREGATED, **(columns.get("columns") or {})}}
     given |= {"domains": domains, "nesting": nesting}
     spec = replace(MeasurementSpec(**given), part=True, references=True)
-    if not isinstance(spec.metric, str):
-        raise SettingError("The metric of a part must be a name, so that parts can be compared.")
+    if not isinstance(spec.metric, str) or spec.set_metric is not None:
+        raise SettingError(
+            "The metric of a part must be the name of a loss, such as 'log-loss', so that parts "
+            "can be merged."
+        )
     if spec.order is not None:
         raise SettingError(
             f"A part does not hold the times of its rows: leave out {Setting('order')}. Merged "

@@ -9,7 +9,7 @@ ranked by its logit, and labels that are missing (NaN) are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,13 +19,15 @@ from torch import Tensor
 from eqrm.data.domain_data import DomainData
 from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
-from eqrm.evaluation.measuring.set_metrics import SET_METRICS, SetMetric, set_metric
+from eqrm.evaluation.measuring.set_metrics import (
+    SET_METRICS,
+    DomainMetric,
+    SetMetric,
+    set_metric,
+)
 from eqrm.predictors.base import Loss
 from eqrm.text import counted
 from eqrm.training.processes import messages_of_all, world_size
-
-if TYPE_CHECKING:
-    from eqrm.evaluation.metric_evaluation import DomainMetric
 
 CLASSES, LABELS = "cross-entropy", "binary-cross-entropy"
 Array = NDArray[Any]
@@ -92,9 +94,6 @@ def metrics_of_outputs(
 
     Of several processes each gives its part of the rows, and all get the metrics of all rows.
     """
-    # Many runs at once are trained without what reports need, and have no metrics.
-    from eqrm.evaluation.metric_evaluation import DomainMetric
-
     scores = _of_all(torch.cat(list(outputs)) if outputs else torch.zeros(0))
     order = _of_all(rows)
     y = data.y[order.to(data.y.device)].cpu()

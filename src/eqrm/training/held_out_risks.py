@@ -19,7 +19,7 @@ from eqrm.evaluation.inference.risk_checks import LevelLike
 from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MOST_BY_DEFAULT, MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
-from eqrm.evaluation.metric_evaluation import DomainMetric
+from eqrm.evaluation.measuring.set_metrics import DomainMetric
 from eqrm.evaluation.references import References, references_of
 from eqrm.level import Level
 from eqrm.predictors.base import LOSSES, Predictor

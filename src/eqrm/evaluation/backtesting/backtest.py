@@ -24,8 +24,8 @@ from eqrm.evaluation.backtesting.results import (
     windows_of,
 )
 from eqrm.evaluation.backtesting.words import backtest_text, write_backtest_page
-from eqrm.evaluation.evaluate import measured_predictors, paired
-from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, left_out_in_words
+from eqrm.evaluation.evaluate import measured_predictors
+from eqrm.evaluation.evaluated_domains import EvaluatedDomains, left_out_in_words
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
 from eqrm.evaluation.measuring.domain_columns import domain_times
@@ -105,8 +105,7 @@ def backtest_predictions(
     """
     spec = replace(spec, references=None if spec.takes_predictions else False)
     measured = measured_predictors(files, spec)
-    shared = paired({name: each.risks for name, each in measured.items()})
-    chosen = EvaluatedDomains.of(shared, [each.facts for each in measured.values()], ALL_DOMAINS)
+    chosen = EvaluatedDomains.of(measured)
     names = next(iter(chosen.predictors.values())).domains
     numbered, times = NumberedDomains(np.arange(len(names)), names), None
     columns = DomainKey.of(spec.domains).columns
@@ -127,7 +126,7 @@ def backtest_predictions(
         lambda window: risks,
         spec.name_of_loss,
         constants=constants,
-        notes=[left_out_in_words(chosen.seen, ()).strip()] if chosen.seen else [],
+        notes=[left_out_in_words(chosen.seen).strip()] if chosen.seen else [],
     )
 
 

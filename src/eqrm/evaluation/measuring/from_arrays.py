@@ -60,6 +60,10 @@ def _every_predictor(spec: MeasurementSpec) -> dict[str, Measured]:
 def _measured(name: str, column: Any, spec: MeasurementSpec) -> Measured:
     if spec.losses is not None:
         return Measured(risks_of_losses(name, column, spec.domains))
+    if spec.set_metric is not None:
+        labels, given = in_memory(spec.labels), in_memory(column)
+        numbered = number_domains(spec.domains, len(labels))
+        return Measured.by_metric(name, spec.set_metric, labels, stacked(given), numbered)
     metric = spec.known_metric
     if metric is not None:
         risks = risks_of_predictions(name, spec.labels, column, spec.domains, metric)

@@ -9,7 +9,12 @@ from typing import Any
 
 from eqrm.data.tables.files import TableFiles, quoted
 from eqrm.errors import DomainDataError, Setting, SettingError
-from eqrm.evaluation.measuring.measurement_spec import Columns, MeasurementSpec, by_column
+from eqrm.evaluation.measuring.measurement_spec import (
+    Columns,
+    MeasurementSpec,
+    by_column,
+    class_columns_in_words,
+)
 from eqrm.evaluation.measuring.metrics import Metric, sql_class_losses
 from eqrm.evaluation.measuring.unusable_rows import Expected
 from eqrm.text import counted, listed
@@ -118,7 +123,9 @@ def _predicted(
         "y": as_double(label, table.types[spec.labels]),
         f"p{i}": as_double(prediction, kind),
     }
-    return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, Expected(metric), {})
+    instead = class_columns_in_words(table.types) if metric.classes is not None else ""
+    expected = Expected(metric, instead=instead)
+    return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, expected, {})
 
 
 def _template(
@@ -161,7 +168,7 @@ def is_probability(table: TableFiles, column: str) -> bool:
         "AND bool_or(TRY_CAST(x AS DOUBLE) IS NOT NULL AND regexp_matches(x, '[.eEnN]')), false) "
         f"FROM (SELECT {quoted(column)} AS x FROM {table.source}) WHERE x IS NOT NULL"
     )
-    return bool(table.run(sql).fetchone()[0])
+    return bool(table.run(sql).fetchall()[0][0])
 
 
 def as_double(identifier: str, kind: str) -> str:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eqrm.checks import refuse_unknown
+from eqrm.checks import one_of, refuse_unknown
 from eqrm.data.seen_domains import SEEN
 from eqrm.data.tables.frames import column, frame_columns, in_memory
 from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS, Metric, metric_of, name_of_function
-from eqrm.evaluation.measuring.set_metrics import SET_METRICS
+from eqrm.evaluation.measuring.set_metrics import SET_METRICS, SetMetric
 from eqrm.risks import MeasuredRisks
+from eqrm.text import listed
 
 Column = Any
 """The name of a column, or the column itself (an array) when no data is given."""
@@ -70,27 +71,34 @@ class MeasurementSpec:
         return self.losses is None and not self.aggregated
 
     @property
-    def known_metric(self) -> Metric | None:
-        """The metric by name; None for given losses and for a user's function."""
+    def set_metric(self) -> SetMetric | None:
+        """The metric that is not a mean of losses, if it is one."""
         by_name = self.takes_predictions and isinstance(self.metric, str)
-        if by_name and self.metric in SET_METRICS:
-            raise SettingError(
-                f"The metric {self.metric!r} is not a mean of losses, which is needed here. Use "
-                f"eqrm.evaluation.evaluate_metric(metric={self.metric!r}, …), or choose from: "
-                f"{', '.join(METRICS)}."
-            )
-        return metric_of(str(self.metric), self.clip) if by_name else None
+        return SET_METRICS.get(str(self.metric)) if by_name else None
+
+    @property
+    def known_metric(self) -> Metric | None:
+        """The loss by name; None for given losses, a user's function, and other metrics."""
+        by_name = self.takes_predictions and isinstance(self.metric, str)
+        if not by_name or self.set_metric is not None:
+            return None
+        return metric_of(str(self.metric), self.clip)
 
     @property
     def name_of_loss(self) -> str:
         """The metric's name, a function's name, or "loss"."""
+        if self.set_metric is not None:
+            return f"1 − {self.set_metric.name}"
         metric = self.known_metric
         if metric is not None:
             return metric.name
         return name_of_function(self.metric) if self.takes_predictions else "loss"
 
-    def refuse_incomplete(self) -> None:
-        """Raise unless there are domains, and either losses or labels with predictions."""
+    def refuse_incomplete(self, columns: Collection[Any] = ()) -> None:
+        """Raise unless there are domains, and either losses or labels with predictions.
+
+        ``columns`` are those of the table, where there is one.
+        """
         if self.domains is None:
             raise SettingError(f"Specify the domain of each row: {Setting('domains', 'COLUMN')}.")
         refuse_unknown(self.columns, AGGREGATED, "A table per domain", "column")
@@ -101,6 +109,8 @@ class MeasurementSpec:
                 "metric must be a name or a function of labels and predictions, got "
                 f"{self.metric!r}."
             )
+        if isinstance(self.metric, str):
+            one_of(self.metric.partition(":")[0], (*METRICS, *SET_METRICS), "metric")
         predicts = self.labels is not None or self.predictions is not None
         if (self.losses is not None) == predicts:
             raise SettingError(
@@ -110,7 +120,10 @@ class MeasurementSpec:
             )
         if predicts and (self.labels is None or self.predictions is None):
             absent = Setting("labels" if self.labels is None else "predictions")
-            raise SettingError(f"Labels and predictions are needed together: {absent} is missing.")
+            raise SettingError(
+                f"Labels and predictions are needed together: {absent} is missing."
+                f"{class_columns_in_words(columns)}"
+            )
 
     def seen_among(self, columns: Collection[Any]) -> Any:
         """The column that says which domains were seen: as named, or ``seen`` where there is one.
@@ -152,6 +165,21 @@ class MeasurementSpec:
             labels=held(self.labels),
             predictions=predictions,
         )
+
+
+def class_columns_in_words(columns: Collection[Any]) -> str:
+    """A sentence that begins with a blank about columns of probabilities, where there are some.
+
+    >>> class_columns_in_words(["y", "p_cat"])
+    ''
+    """
+    found = [name for name in columns if str(name).startswith("p_")]
+    if len(found) < 2:
+        return ""
+    return (
+        f" The columns {listed(found)} look like probabilities of classes, as 'eqrm predict' "
+        f"writes them: use {Setting('predictions', 'p_{class}')}."
+    )
 
 
 def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey | None]:

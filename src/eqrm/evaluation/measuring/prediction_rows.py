@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.tables.files import TableFiles
-from eqrm.domains import Name
+from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.constants import LabelStatistics
 from eqrm.evaluation.measuring.domain_columns import DomainFacts
 from eqrm.evaluation.measuring.grouped_losses import GroupedLosses, grouped_losses, selected
 from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+from eqrm.evaluation.measuring.set_metrics import DomainMetric, SetMetric
 from eqrm.risks import MeasuredRisks
+from eqrm.text import counted
 
 NUMBERS = "eqrm_numbered_domains"
 ROWS_AT_A_TIME = 500_000
@@ -50,6 +52,33 @@ class Measured:
     labels: LabelStatistics | None = None
     rows: RowsOfPredictions | None = None
     facts: DomainFacts = field(default_factory=DomainFacts)
+    of_sets: Callable[[Sequence[Name]], DomainMetric] | None = None
+
+    @classmethod
+    def by_metric(
+        cls, name: str, metric: SetMetric, labels: Any, predictions: Any, domains: NumberedDomains
+    ) -> Measured:
+        """By a metric of labels and predictions (n, …); which domains count is known later."""
+
+        def of(kept: Sequence[Name]) -> DomainMetric:
+            place = {str(each): i for i, each in enumerate(kept)}
+            ids = np.array([place.get(str(each), -1) for each in domains.names])[domains.ids]
+            rows = ids >= 0
+            numbered = NumberedDomains(ids[rows], tuple(kept))
+            try:
+                return DomainMetric.of(metric, labels[rows], predictions[rows], numbered)
+            except DomainDataError as error:
+                raise DomainDataError(f"{name}: {error}") from None
+
+        if np.shape(predictions)[:1] != labels.shape[:1]:
+            given = len(np.atleast_1d(predictions))
+            raise DomainDataError(
+                f"{name}: there are {counted(len(labels), 'label')} and "
+                f"{counted(given, 'prediction')}. Give one per example."
+            )
+        unknown = np.full(len(domains.names), np.nan)
+        counts = np.bincount(domains.ids, minlength=len(unknown))
+        return cls(MeasuredRisks.of(domains.names, counts, unknown, unknown), of_sets=of)
 
 
 @dataclass(frozen=True, eq=False)

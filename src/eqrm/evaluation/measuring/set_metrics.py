@@ -14,31 +14,34 @@ Where no task has both labels the metric is not defined: its value is None, with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import is_missing, one_of
+from eqrm.domains import Name, domain_names, number_domains
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.metrics import as_numbers, positions_of, single_column
+from eqrm.text import counted
+
+if TYPE_CHECKING:
+    from eqrm.risks import MeasuredRisks
 
 Array = NDArray[Any]
 Flags = NDArray[np.bool_]
 NO_LABELS, ONE_CLASS = "no labels", "one class"
+WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0*")
+"""A whole number that is written with a point."""
 
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A metric of some examples, or None and the ``reason`` why it is not defined for them.
-
-    >>> print(MetricValue(0.25)), print(MetricValue(None, "one class"))
-    0.2500
-    not defined: one class
-    (None, None)
-    """
+    """A metric of some examples, or None and the ``reason`` why it is not defined for them."""
 
     value: float | None
     reason: str = ""
@@ -52,7 +55,7 @@ class SetMetric:
     """A metric from 0 to 1, the higher the better, of labels and predictions.
 
     ``read`` checks labels and predictions of all examples and puts them in the form (n, …) that
-    ``of_read`` takes, of which any rows may be chosen; :meth:`of` does both.
+    ``of_read`` takes, of which any rows may be chosen.
     """
 
     name: str
@@ -64,33 +67,110 @@ class SetMetric:
         """Whether it takes scores of tasks, which it ranks examples by, and not classes."""
         return self.read is read_tasks
 
-    def of(self, labels: Any, predictions: Any) -> MetricValue:
-        """The metric of all examples.
 
-        >>> SET_METRICS["accuracy"].of(["cat", "dog"], ["cat", "cat"])
-        MetricValue(value=0.5, reason='')
-        >>> SET_METRICS["roc-auc"].of([1, 1, 1], [0.2, 0.3, 0.9])
-        MetricValue(value=None, reason='one class')
-        """
-        return self.of_read(*self.read(labels, predictions))
+@dataclass(frozen=True, eq=False)
+class DomainMetric:
+    """A metric of one predictor: of all examples together (``pooled``), and of each domain.
 
-    def of_groups(
-        self, labels: Array, predictions: Array, ids: NDArray[np.int64], groups: int
-    ) -> tuple[MetricValue, ...]:
-        """The metric of each group of examples, by their numbers (n,); of what ``read`` returned.
+    ``values`` are in the order of ``domains``; one that is not defined is None, with the reason.
+    """
+
+    metric: str
+    pooled: MetricValue
+    domains: tuple[Name, ...]
+    counts: NDArray[np.int64]
+    values: tuple[MetricValue, ...]
+
+    @classmethod
+    def of(cls, metric: SetMetric, labels: Any, predictions: Any, domains: Any) -> DomainMetric:
+        """Of labels and predictions (n, …), with the domain of each example (n,).
 
         >>> auc = SET_METRICS["roc-auc"]
-        >>> y, scores = auc.read([1, 0, 1], [0.9, 0.2, 0.3])
-        >>> [str(each) for each in auc.of_groups(y, scores, np.array([0, 0, 1]), 2)]
-        ['1.0000', 'not defined: one class']
+        >>> found = DomainMetric.of(auc, [1, 0, 1], [0.9, 0.2, 0.3], ["a", "a", "b"])
+        >>> [str(each) for each in (found.pooled, *found.values)]
+        ['1.0000', '1.0000', 'not defined: one class']
         """
+        y, given = metric.read(labels, predictions)
+        in_words = not metric.ranks and np.asarray(predictions).dtype.kind in "OSU"
+        if in_words and y.size and not np.isin(given, y).any():
+            raise DomainDataError(
+                f"None of the classes that are predicted is the label of any of {y.size:,} rows. "
+                "Use the same codes for labels and predictions: 'cat' is not 0, and 'True' is not "
+                "1."
+            )
+        numbered = number_domains(domains, len(y))
+        ids, groups = numbered.ids, len(numbered.names)
         counts = np.bincount(ids, minlength=groups)
         rows = np.split(np.argsort(ids, kind="stable"), np.cumsum(counts)[:-1])
-        # Most of very many groups are too small to have both classes.
-        settled = _without_both_classes(labels, ids, groups) if self.ranks else {}
-        return tuple(
-            settled[number] if number in settled else self.of_read(labels[each], predictions[each])
-            for number, each in enumerate(rows)
+        # Most of very many domains are too small to have both classes.
+        settled = _without_both_classes(y, ids, groups) if metric.ranks else {}
+        found = (
+            settled.get(i) or metric.of_read(y[each], given[each]) for i, each in enumerate(rows)
+        )
+        pooled = metric.of_read(y, given)
+        return cls(metric.name, pooled, tuple(numbered.names), counts, tuple(found))
+
+    @cached_property
+    def undefined(self) -> dict[Name, str]:
+        """Domains that cannot have the metric, and why."""
+        named = zip(self.domains, self.values, strict=True)
+        return {name: found.reason for name, found in named if found.value is None}
+
+    @property
+    def defined(self) -> int:
+        """How many domains have the metric."""
+        return len(self.domains) - len(self.undefined)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over the domains that have the metric; None if there are none."""
+        found = [each.value for each in self.values if each.value is not None]
+        return float(np.mean(found)) if found else None
+
+    @cached_property
+    def risks(self) -> MeasuredRisks:
+        """1 − metric of the domains that have it; raises if there are fewer than two."""
+        from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks  # and so torch
+
+        if self.defined < FEWEST_DOMAINS:
+            raise DomainDataError(
+                f"The {self.metric} of all examples is {self.pooled}, but it is defined in "
+                f"{counted(self.defined, 'domain')} of {len(self.domains):,}, and at least two are "
+                "needed to see how it varies. Give larger domains, or use another column as the "
+                "domain."
+            )
+        rows = [
+            (name, n, 1.0 - each.value)
+            for name, n, each in zip(self.domains, self.counts, self.values, strict=True)
+            if each.value is not None
+        ]
+        names, counts, risks = zip(*rows, strict=True)
+        return MeasuredRisks.of(names, counts, risks, np.full(len(rows), np.nan))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; a value that is not defined is None."""
+        return {
+            "metric": self.metric,
+            "pooled": self.pooled.value,
+            "reason": self.pooled.reason,
+            "domains": [
+                {"domain": name, "n": n, "value": found.value, "reason": found.reason}
+                for name, n, found in zip(
+                    self.domains, self.counts.tolist(), self.values, strict=True
+                )
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> DomainMetric:
+        """The reverse of :meth:`to_dict`."""
+        rows: Sequence[Mapping[str, Any]] = content["domains"]
+        return cls(
+            str(content["metric"]),
+            MetricValue(content["pooled"], content["reason"]),
+            tuple(domain_names([row["domain"] for row in rows])),
+            np.array([int(row["n"]) for row in rows], dtype=np.int64),
+            tuple(MetricValue(row["value"], row["reason"]) for row in rows),
         )
 
 
@@ -136,15 +216,6 @@ def read_classes(labels: Any, predictions: Any) -> tuple[Array, Array]:
     return numbers[: y.size], numbers[y.size :]
 
 
-def refuse_other_classes(labels: Array, predicted: Array) -> None:
-    """Raise if no class that is predicted occurs among the labels: they are coded differently."""
-    if labels.size and not np.isin(predicted, labels).any():
-        raise DomainDataError(
-            f"None of the classes that are predicted is the label of any of {labels.size:,} rows. "
-            "Use the same codes for labels and predictions: 'cat' is not 0, and 'True' is not 1."
-        )
-
-
 def _written(value: object) -> str:
     """A class as text; a whole number is the same class however it is written.
 
@@ -152,13 +223,8 @@ def _written(value: object) -> str:
     ('2', '2', '007', '2.50')
     """
     text = str(value)
-    whole, point, rest = text.partition(".")
-    return whole if point and rest.strip("0") == "" and _is_whole(whole) else text
-
-
-def _is_whole(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isdecimal() and (digits == "0" or not digits.startswith("0"))
+    whole = WHOLE.fullmatch(text)
+    return whole[1] if whole else text
 
 
 def read_tasks(labels: Any, scores: Any) -> tuple[Array, Array]:

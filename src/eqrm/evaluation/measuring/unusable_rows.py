@@ -35,13 +35,15 @@ class Expected:
     """What a row should hold: a loss, or the label and prediction of a metric.
 
     ``classes`` names the classes that have a probability, when predictions are of classes;
-    ``several`` says that they are.
+    ``several`` says that they are. ``instead`` is a sentence on columns of probabilities, said
+    where a label is no number.
     """
 
     metric: Metric | None = None
     classes: Sequence[str] | None = None
     several: bool = False
     as_classes: bool = False
+    instead: str = ""
 
     def complaint(self, row: Row) -> str:
         """What is wrong with a row, and what to do."""
@@ -90,8 +92,10 @@ def refuse_rows(
     for row in rows[:SHOWN]:
         shown.setdefault(expected.complaint(row), []).append(_shown(row, expected))
     first = " ".join(f"{'; '.join(each)}: {complaint}." for complaint, each in shown.items())
+    in_words = any(math.isnan(_number(row.label) or 0.0) for row in rows[:SHOWN])
     raise DomainDataError(
         f"{predictor}: {bad:,} of {total:,} rows have no usable loss, in {where}. First: {first}"
+        f"{expected.instead * in_words}"
     )
 
 

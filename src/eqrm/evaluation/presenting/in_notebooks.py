@@ -1,4 +1,4 @@
-"""How evaluations and comparisons show themselves in a notebook: HTML, data frames, axes."""
+"""How evaluations and comparisons show themselves: text, HTML, data frames, axes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from eqrm.data.tables.frames import data_frame
-from eqrm.evaluation.inference.comparison import Difference
-from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference
+from eqrm.evaluation.inference.comparison import MEAN, Difference
+from eqrm.evaluation.measuring.set_metrics import DomainMetric
+from eqrm.evaluation.presenting.table_cells import (
+    Cell,
+    Statistic,
+    of_metric,
+    rounded_difference,
+    rows_of_cells,
+)
 from eqrm.markup import Shown, html_table, lines_in_html
 from eqrm.risks import MeasuredRisks
+from eqrm.text import aligned, one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +28,10 @@ if TYPE_CHECKING:
 
 
 class ShownRisks(ABC):
-    """What an evaluation offers in a notebook."""
+    """How an evaluation shows itself."""
 
     predictors: Mapping[str, MeasuredRisks]
+    metrics: Mapping[str, DomainMetric]
 
     @property
     @abstractmethod
@@ -32,6 +41,31 @@ class ShownRisks(ABC):
     @abstractmethod
     def risk_table(self) -> RiskTable:
         """Mean and quantiles of risk."""
+
+    def __str__(self) -> str:
+        return self.to_text(self.risk_table())
+
+    def to_text(self, table: RiskTable, intervals: bool = True) -> str:
+        """The sentence, metrics that are no means of losses if there are any, and a risk table."""
+        if not self.metrics:
+            return f"{self.sentence}\n\n{table.to_text(intervals)}"
+        name = next(iter(self.metrics.values())).metric
+        cells = self.means(table.confidence).values()
+        rows = [
+            ["", *map(one_line, self.metrics)],
+            ["all examples", *(str(each.pooled) for each in self.metrics.values())],
+            [f"mean of {table.domains:,} domains", *(cell.text for cell in cells)],
+        ]
+        if intervals and any(cell.interval for cell in cells):
+            rows.append(["", *(cell.interval for cell in cells)])
+        metrics = f"{name}, the higher the better\n{aligned(rows)}"
+        risks = f"Risk is 1 − {name}\n{table.to_text(intervals)}"
+        return "\n\n".join([self.sentence, metrics, risks])
+
+    def means(self, confidence: float = 0.95) -> dict[str, Cell]:
+        """The mean over domains of a metric that is no mean of losses, with its interval."""
+        rows = rows_of_cells(self.predictors, [Statistic(MEAN)], confidence, "step")
+        return {name: of_metric(cell) for name, (cell,) in rows.items()}
 
     def _repr_html_(self) -> str:
         """The sentence and the table of risks."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqrm.data.tables.frames import data_frame
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.evaluate import paired
+from eqrm.evaluation.evaluated_domains import paired
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH, Difference, paired_differences
 from eqrm.evaluation.inference.resampling import smooth_quantile

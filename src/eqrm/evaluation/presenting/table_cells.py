@@ -107,6 +107,13 @@ class Cell:
         return f"[{low}, {high}]"
 
 
+def of_metric(cell: Cell) -> Cell:
+    """The cell of a mean of 1 − metric as that of the metric, whose range is 0 to 1."""
+    low = None if cell.high is None else max(0.0, 1.0 - cell.high)
+    high = None if cell.low is None else min(1.0, 1.0 - cell.low)
+    return Cell(1.0 - cell.value, low, high, cell.error, needed=cell.needed)
+
+
 @dataclass(frozen=True)
 class WorstDomain:
     """A domain of high risk: its name, examples, risk and the sampling error of that risk."""

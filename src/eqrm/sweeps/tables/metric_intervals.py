@@ -8,7 +8,6 @@ from statistics import fmean
 
 import numpy as np
 
-from eqrm.evaluation.measuring.set_metrics import MetricValue
 from eqrm.sweeps.tables.cells import SweepCell
 
 COLUMNS = ("domains", "mean", "95% low", "95% high")
@@ -22,8 +21,8 @@ def interval_cells(
 
     ``measured`` are the values by domain of every trial and set of held-out domains. The values of
     a domain are averaged first, so that it counts once. The interval is that of
-    :meth:`~eqrm.evaluation.metric_evaluation.MetricEvaluation.means`, for the mean over new domains
-    like these; there is none where fewer than two domains have the metric.
+    :meth:`eqrm.Evaluation.means`, for the mean over new domains like these; there is none where
+    fewer than two domains have the metric.
 
     >>> [cell.text for cell in interval_cells("macro-f1", [{"a": 0.5}, {"a": 0.7}], True)]
     ['1', '60.0', '–', '–']
@@ -37,14 +36,12 @@ def interval_cells(
     if len(means) < 2:
         mean = fmean(means.values()) if means else None
         return number, *(SweepCell(v, None, 0, complete, True) for v in (mean, None, None))
-    from eqrm.evaluation.metric_evaluation import DomainMetric, MetricEvaluation  # slow to import
+    from eqrm.evaluation.evaluation import Evaluation  # slow to import
+    from eqrm.risks import MeasuredRisks
 
-    found = DomainMetric(
-        MetricValue(None),
-        tuple(means),
-        np.ones(len(means), dtype=np.int64),
-        tuple(MetricValue(value) for value in means.values()),
-    )
-    cell = MetricEvaluation(metric, {metric: found}).means(CONFIDENCE)[metric]
+    unknown = np.full(len(means), np.nan)
+    risks = [1.0 - value for value in means.values()]
+    found = MeasuredRisks.of(list(means), np.ones(len(means)), risks, unknown)
+    cell = Evaluation({metric: found}, f"1 − {metric}", None).means(CONFIDENCE)[metric]
     limits = (cell.value, cell.low, cell.high)
     return number, *(SweepCell(value, None, 0, complete, True) for value in limits)

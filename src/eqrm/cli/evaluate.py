@@ -12,8 +12,6 @@ import typer
 
 from eqrm.checks import CONFIDENCE, one_of
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
-from eqrm.cli.evaluating.class_columns import suggesting_classes
-from eqrm.cli.evaluating.evaluate_by_metric import evaluate_by_metric, is_of_sets
 from eqrm.cli.options import (
     SEVERAL,
     Dependence,
@@ -54,7 +52,6 @@ REPEAT = "Repeat the option for several predictors."
 
 
 def evaluate(
-    context: typer.Context,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -190,9 +187,6 @@ def evaluate(
         refuse_unwritable(path)
     if not merge:
         _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
-    if is_of_sets(metric):
-        evaluate_by_metric(context)
-        return
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
     CONFIDENCE.check(confidence, "--confidence")
     in_time = TimeBounds(dependence, spells, recent)
@@ -229,7 +223,7 @@ def evaluate(
             in_text = (output, report, figures, test_after, test_last, *in_time.asked)
             _write_part(partial, data, measured, in_text)
             return
-        found = suggesting_classes(lambda: run(data, **measured, **later), files, label, prediction)
+        found = run(data, **measured, **later)
     table = found.risk_table(**asked, confidence=confidence, worst=worst)
     summary = summarised(found, certified, confidence, in_time=in_time)
     text = _formatted(found, table, summary, format, intervals)
@@ -387,4 +381,4 @@ def _formatted(
         return table.to_latex(intervals)
     if format == "markdown":
         return table.to_markdown(intervals)
-    return f"{found.sentence}\n\n{table.to_text(intervals)}\n\n{summary.to_text()}"
+    return f"{found.to_text(table, intervals)}\n\n{summary.to_text()}"

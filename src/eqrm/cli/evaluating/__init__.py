@@ -1,1 +1,0 @@
-"""The commands that measure models: ``eqrm evaluate`` and ``eqrm compare``."""

@@ -30,13 +30,10 @@ from eqrm import (
 from eqrm.errors import SettingError
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.groups import Groups
-from eqrm.estimators.linear.levels import standardised_moments
-from eqrm.estimators.linear.logistic_solver import LogisticProblem
-from eqrm.estimators.linear.standardised import Scaling
+from eqrm.estimators.linear_fits import LogisticProblem, Scaling, standardised_moments
 from eqrm.estimators.network import Examples, new_network, train_network
-from eqrm.linear.solving.chosen_measure import MeasureChoice
-from eqrm.linear.solving.criteria import MeasureOfRisks
-from eqrm.linear.solving.measures import MeanPlusVariance
+from eqrm.linear.solving.kernel_measures import MeasureChoice
+from eqrm.linear.solving.measures import MeanPlusVariance, MeasureOfRisks
 from eqrm.linear.solving.risk_functions import risk_quadratics
 from eqrm.linear.solving.search import Problem, distinct_minima, starting_points
 from studies.frontiers.settings import (

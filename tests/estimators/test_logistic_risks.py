@@ -15,8 +15,8 @@ import eqrm
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import as_groups
-from eqrm.estimators.linear.logistic_solver import LogisticProblem
-from eqrm.linear.solving.criteria import MeasureOfRisks
+from eqrm.estimators.linear_fits import LogisticProblem
+from eqrm.linear.solving.measures import MeasureOfRisks
 from estimators.worlds import World, classes_world
 
 L2 = 1e-3
@@ -146,7 +146,7 @@ def test_many_parameters_are_solved_by_lbfgs_to_the_same_minimum(
     world = classes_world(3)
     measure = Goal.of(0.9).measure(30)
     by_newton = problem(world).least(measure)[0]
-    monkeypatch.setattr("eqrm.estimators.linear.logistic_solver.NEWTON_UP_TO", 1)
+    monkeypatch.setattr("eqrm.estimators.linear_fits.NEWTON_UP_TO", 1)
     wide = problem(world).least(measure)[0]
     assert wide.converged
     assert wide.value == pytest.approx(by_newton.value, abs=1e-9)

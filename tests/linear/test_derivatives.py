@@ -12,7 +12,7 @@ from torch import Tensor
 import eqrm
 from eqrm import Level
 from eqrm.linear import DomainMoments, LinearIRM, LinearModel, LinearQRM, LinearVREx
-from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
+from eqrm.linear.solving.measures import Criterion, MeasureOfRisks
 from linear.solver_worlds import random_world
 
 LEVELS = [0.05, 0.3, 0.5, 0.9, 0.999, Level(log_tail=-50), Level(log_tail=-1000)]

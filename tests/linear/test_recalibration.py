@@ -13,8 +13,8 @@ from cases import in_full
 from eqrm.level import Level
 from eqrm.linear.recalibration import CorrectionProblem, Units, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
-from eqrm.linear.solving.chosen_measure import MeasureChoice
-from eqrm.linear.solving.criteria import MeasureOfRisks, Point
+from eqrm.linear.solving.kernel_measures import MeasureChoice
+from eqrm.linear.solving.measures import MeasureOfRisks, Point
 
 Array = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
 from eqrm.linear import LinearERM, LinearGroupDRO, Optimality
 from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.linear.solving.criteria import MeasureOfRisks
 from eqrm.linear.solving.interior_point import minimise_superquantile
 from eqrm.linear.solving.kernel_measures import WorstShare
+from eqrm.linear.solving.measures import MeasureOfRisks
 from eqrm.linear.solving.newton import ParameterMetric
 from eqrm.linear.solving.risk_functions import Array, RiskFunctions, RisksAt
 from linear.solver_worlds import random_world

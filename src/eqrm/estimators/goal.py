@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from eqrm.level import Level
-from eqrm.linear.solving.chosen_measure import MeasureChoice
+from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import measured_distribution, measured_level

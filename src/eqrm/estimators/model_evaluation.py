@@ -25,7 +25,7 @@ from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import is_fitted, target_values
 from eqrm.estimators.groups import Groups, as_groups
-from eqrm.estimators.selection.risks_by_level import WHOLE
+from eqrm.estimators.selection.level_choice import WHOLE
 from eqrm.estimators.selection.splitters import (
     DomainKFold,
     DomainRollingSplit,

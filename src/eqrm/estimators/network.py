@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eqrm.estimators.fit_inputs import TrainingRows
-from eqrm.estimators.linear.standardised import Scaling
+from eqrm.estimators.linear_fits import Scaling
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.base import Phase
 

@@ -27,7 +27,7 @@ from eqrm.errors import SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.linear.levels import LogisticLevels, QuadraticLevels, Solver
+from eqrm.estimators.linear_fits import LogisticLevels, QuadraticLevels, Solver
 from eqrm.estimators.network import Examples, Network, check_shape, new_network, train_network
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.linear.linear_model import NotConvergedWarning

@@ -22,9 +22,8 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, target_values, unchecked_rows
 from eqrm.estimators.model_files import ESTIMATORS, restored, state_of
-from eqrm.estimators.scores import predicted_scores
-from eqrm.estimators.selection.cross_fitting import fitted_clone, whole_folds
-from eqrm.estimators.tasks import Classification, Regression, class_positions
+from eqrm.estimators.selection.splitters import fitted_clone, whole_folds
+from eqrm.estimators.tasks import Classification, Regression, class_positions, predicted_scores
 from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
 from eqrm.linear.scored_rows import CLIP, Correction, ScoredRows

@@ -1,9 +1,9 @@
-from .baselines import LinearERM as LinearERM
-from .baselines import LinearGroupDRO as LinearGroupDRO
-from .baselines import LinearIRM as LinearIRM
-from .baselines import LinearVREx as LinearVREx
+from .domain_moments import DomainMoments as DomainMoments
 from .linear_model import LinearModel as LinearModel
 from .linear_qrm import Frontier as Frontier
+from .linear_qrm import LinearERM as LinearERM
+from .linear_qrm import LinearGroupDRO as LinearGroupDRO
+from .linear_qrm import LinearIRM as LinearIRM
 from .linear_qrm import LinearQRM as LinearQRM
-from .moments.domain_moments import DomainMoments as DomainMoments
+from .linear_qrm import LinearVREx as LinearVREx
 from .solving.newton import Optimality as Optimality

@@ -17,10 +17,9 @@ from torch import Tensor
 from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, integer, is_integer
 from eqrm.data.tables.frames import frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.linear.moments.domain_moments import DomainMoments
-from eqrm.linear.moments.running import default_names
-from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
-from eqrm.linear.solving.measures import Mean
+from eqrm.linear.domain_moments import DomainMoments
+from eqrm.linear.running_moments import default_names
+from eqrm.linear.solving.measures import Criterion, Mean, MeasureOfRisks
 from eqrm.linear.solving.newton import End, one_thread
 from eqrm.linear.solving.risk_functions import Array, Coordinates, Quadratics, risk_quadratics
 from eqrm.linear.solving.search import Problem, distinct_minima, starting_points

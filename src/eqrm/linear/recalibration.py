@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, ScoredRows
-from eqrm.linear.solving.chosen_measure import MeasureChoice
-from eqrm.linear.solving.correction_risks import CorrectionRisks
-from eqrm.linear.solving.criteria import MeasureOfRisks
-from eqrm.linear.solving.kernel_measures import KernelMeasure
-from eqrm.linear.solving.logistic_risks import contrasts
-from eqrm.linear.solving.measures import Mean, Measure
+from eqrm.linear.solving.kernel_measures import KernelMeasure, MeasureChoice
+from eqrm.linear.solving.logistic_risks import CorrectionRisks, contrasts
+from eqrm.linear.solving.measures import Mean, Measure, MeasureOfRisks
 from eqrm.linear.solving.newton import End, ParameterMetric, minimise_costly, one_thread
 from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions, RisksAt
 from eqrm.linear.solving.search import Problem, distinct_minima

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eqrm.checks import NON_NEGATIVE_INTEGER, POSITIVE_INTEGER, is_number
 from eqrm.errors import SettingError
 from eqrm.linear import DomainMoments
-from eqrm.linear.moments.running import MomentAccumulator, RunningMoments
+from eqrm.linear.running_moments import MomentAccumulator, RunningMoments
 from eqrm.text import did_you_mean
 from studies.causal.scm.interventions import Assignment, Intervention, as_domain
 from studies.causal.scm.laws import Law, NoiseLaw

@@ -16,7 +16,7 @@ from eqrm.errors import SettingError
 from eqrm.estimators.base import refuse_seen
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.qrm_estimators import QRMClassifier
-from eqrm.estimators.selection.risks_by_level import (
+from eqrm.estimators.selection.level_choice import (
     LEVELS,
     LevelOrMean,
     RisksByLevel,

@@ -27,7 +27,7 @@ from eqrm.estimators.selection.splitters import DomainKFold, Split
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
-from eqrm.linear.solving.chosen_measure import MeasureChoice
+from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.risk_functions import Array
 
 FOLDS = 5

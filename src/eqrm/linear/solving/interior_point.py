@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from eqrm.linear.solving.criteria import MeasureOfRisks
+from eqrm.linear.solving.measures import MeasureOfRisks
 from eqrm.linear.solving.newton import End, Optimality, ParameterMetric
 from eqrm.linear.solving.risk_functions import Array
 

@@ -23,7 +23,7 @@ import torch
 from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
-from eqrm.linear.solving.criteria import Criterion, Point
+from eqrm.linear.solving.measures import Criterion, Point
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.linear.solving.wide_steps import WIDE, factored_step, step_within
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eqrm.linear.moments.domain_moments import DomainMoments
+from eqrm.linear.domain_moments import DomainMoments
 
 Array = npt.NDArray[np.float64]
 

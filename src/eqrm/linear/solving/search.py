@@ -16,9 +16,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from eqrm.errors import SettingError
-from eqrm.linear.solving.criteria import Criterion, MeasureOfRisks
 from eqrm.linear.solving.interior_point import minimise_superquantile, proved_mean
-from eqrm.linear.solving.measures import Mean
+from eqrm.linear.solving.measures import Criterion, Mean, MeasureOfRisks
 from eqrm.linear.solving.newton import SAME, End, ParameterMetric, minimise
 from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 from eqrm.linear.solving.wide_steps import WIDE

@@ -12,8 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from eqrm.errors import EqrmWarning
-from eqrm.estimators.scores import predicted_scores
-from eqrm.estimators.tasks import Classification, Regression
+from eqrm.estimators.tasks import Classification, Regression, predicted_scores
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, probabilities_of
 from eqrm.linear.solving.risk_functions import Array

@@ -19,7 +19,7 @@ from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.files import TableFiles, opened
 from eqrm.domains import joined_columns
 from eqrm.errors import DataFileError, SettingError
-from eqrm.estimators.scores import checked_predictions
+from eqrm.estimators.tasks import checked_predictions
 from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
 from eqrm.evaluation.measuring.loss_columns import as_double
 from eqrm.files.checked_json import parsed_json

@@ -12,14 +12,16 @@ from torch import Tensor
 
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.files.archive import read_archive, write_archive
-from eqrm.linear.moments.checks import (
+from eqrm.linear.running_moments import (
+    MomentAccumulator,
+    RunningMoments,
     check_shapes,
     check_values,
+    default_names,
     float64,
     undetermined,
     undetermined_without_intercept,
 )
-from eqrm.linear.moments.running import MomentAccumulator, RunningMoments, default_names
 from eqrm.text import counted, did_you_mean
 
 FORMAT = "eqrm.moments 2"

@@ -1,1 +1,0 @@
-"""Exact fits of the linear estimators."""

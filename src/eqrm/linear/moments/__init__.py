@@ -1,1 +1,0 @@
-"""Moments of the domains: all that squared error needs of the data."""

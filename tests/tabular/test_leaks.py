@@ -81,6 +81,7 @@ def test_predictions_that_are_too_good_to_be_true_are_doubted() -> None:
     frame["discharged"] = np.where(frame["ill"] == "yes", 1.0, 0.0) + frame["x"] / 100.0
     (found,) = [each for each in minded(frame) if "made from the target" in each]
     assert found.startswith("predictions are all but perfect (AUC above 0.9995)")
+    assert found.endswith("Leave it out (drop)")
 
 
 def test_a_bound_is_not_below_the_estimate_and_a_guess_is_better_in_some_domain() -> None:

@@ -26,7 +26,7 @@ from eqrm.tabular.choosing.candidates import Candidate
 from eqrm.tabular.choosing.contest import Contest, decide
 from eqrm.tabular.choosing.cross_fitting import Comparison
 from eqrm.tabular.choosing.decision import Decision
-from eqrm.tabular.leaks import leaks_of
+from eqrm.tabular.choosing.leaks import leaks_of
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, prepare

@@ -207,7 +207,7 @@ def in_words(training: TableTraining, warned: Warned) -> str:
         (measure,) = list(training.skills[training.decision.chosen].named)[:1]
         return (
             f"predictions are all but perfect ({measure} above {ALL_BUT_PERFECT}): is a column "
-            "made from the target, or known only after it? Leave it out (--drop)"
+            f"made from the target, or known only after it? Leave it out ({Setting('drop')})"
         )
     if warned.kind == "noise":
         return (

@@ -8,8 +8,7 @@ import numpy as np
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import quantile_bound, recent_bound
-from eqrm.evaluation.inference.in_time.spell_models import spell_evidences
-from eqrm.evaluation.inference.in_time.spells import bound_by_evidence
+from eqrm.evaluation.inference.in_time.spells import bound_by_evidence, spell_evidences
 from studies.domains_in_time.settings import ALPHA, CONFIDENCE, NEEDED
 from studies.domains_in_time.worlds import (
     InTime,

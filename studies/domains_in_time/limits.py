@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqrm.evaluation.inference.in_time.spell_models import spell_evidences
+from eqrm.evaluation.inference.in_time.spells import spell_evidences
 from studies.domains_in_time.worlds import REGIMES, Vector, ar_world, regime_world
 
 REFUSED = (0.8, 0.9, 0.95)

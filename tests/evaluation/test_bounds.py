@@ -10,8 +10,12 @@ from scipy import integrate, stats
 
 from eqrm.errors import LevelError, SettingError
 from eqrm.evaluation.inference.certificates import quantile_bound
-from eqrm.evaluation.inference.paper_bound import paper_bound, smoothing_bias
-from eqrm.evaluation.inference.planning import domain_plan, tight_domains
+from eqrm.evaluation.inference.planning import (
+    domain_plan,
+    paper_bound,
+    smoothing_bias,
+    tight_domains,
+)
 
 
 def failure(m: int, slack: float, cover: float, lipschitz: float) -> float:

@@ -10,8 +10,7 @@ from scipy import stats
 
 from cases import in_full
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference.bands.cdf_bands import cdf_band
-from eqrm.evaluation.inference.bands.uniform_paths import probability_within
+from eqrm.evaluation.inference.cdf_bands import cdf_band, probability_within
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 30, 100])

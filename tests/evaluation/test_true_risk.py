@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
-from eqrm.evaluation.inference import bounded_means
+from eqrm.evaluation.inference import true_risk as bounded_means
 from eqrm.evaluation.inference.certificates import quantile_bound
 from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
 

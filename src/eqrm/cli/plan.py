@@ -55,8 +55,7 @@ def plan(
     as_json: Annotated[bool, option("Print JSON instead of text.", None, "--json")] = False,
 ) -> None:
     """Compute how many domains are needed to bound the risk of new domains."""
-    from eqrm.evaluation.inference.paper_bound import smoothing_bias
-    from eqrm.evaluation.inference.planning import domain_plan
+    from eqrm.evaluation.inference.planning import domain_plan, smoothing_bias
 
     optional(integer(2)).check(domains, "--domains")
     paper: dict[str, Any] = {"covering_number": covering_number, "lipschitz": lipschitz}

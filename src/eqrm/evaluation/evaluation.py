@@ -15,7 +15,7 @@ from eqrm.domains import DomainKey, Name
 from eqrm.errors import DomainDataError, EqrmError, Setting, SettingError
 from eqrm.evaluation.certifying import Certifier
 from eqrm.evaluation.evaluated_domains import left_out_in_words
-from eqrm.evaluation.inference.bands.cdf_bands import CdfBand, cdf_band
+from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import paired_differences

@@ -18,14 +18,14 @@ from studies.domains_in_time.worlds import (
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import quantile_bound, spell_bound, spell_length
-from eqrm.evaluation.inference.in_time.spell_models import (
+from eqrm.evaluation.inference.in_time.spells import (
     _autoregressive,
     _densities,
     _in_regimes,
+    exceedance_correlation,
     spell_evidence,
     spell_evidences,
 )
-from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.9, 0.99])

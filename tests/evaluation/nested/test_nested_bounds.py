@@ -12,8 +12,7 @@ from scipy import stats
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
 from eqrm.evaluation import groups_needed, known_group_bound, nested_bound, quantile_bound
 from eqrm.evaluation.inference.nested.bounds import STAKES
-from eqrm.evaluation.inference.nested.members import NestedRisks
-from eqrm.evaluation.inference.nested.pooling import effective_number
+from eqrm.evaluation.inference.nested.members import NestedRisks, effective_number
 
 
 def drawn(groups: int, seed: int = 0, most: int = 6) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.in_time.online import OnlineBound
-from eqrm.evaluation.inference.in_time.recent import recent_bound
+from eqrm.evaluation.inference.in_time.ordered import recent_bound
 from eqrm.evaluation.inference.in_time.spells import FEWEST, spell_bound
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.rounding import EQUAL, as_percent

@@ -16,8 +16,7 @@ import numpy as np
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, number
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference import binomial_ranks
-from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_risks
+from eqrm.evaluation.inference.risk_checks import Finding, LevelLike, checked_alpha, checked_risks
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
 from eqrm.text import counted
 
@@ -78,6 +77,16 @@ class Certificate(Finding):
         return assumption_about(self.domains, self.dependence)
 
     @property
+    def estimated(self) -> str:
+        """Why the confidence is approximate, as a clause; nothing where it is not."""
+        return ""
+
+    @property
+    def approximate(self) -> bool:
+        """Whether the confidence is approximate."""
+        return bool(self.estimated)
+
+    @property
     def sentence(self) -> str:
         """The statement for a reader who knows no statistics."""
         if self.threshold is None:
@@ -87,6 +96,8 @@ class Certificate(Finding):
         statement = statement_about(self.risk_kind, self.confidence, share, risk, self.about)
         if not self.proven:
             statement = f"{CROSS_FITTED}: {statement[0].lower()}{statement[1:]}"
+        if self.approximate:
+            statement = f"Approximate, because {self.estimated}: {statement}"
         ending = f" {VACUOUS}" if self.vacuous else ""
         ending += f" {self.doubt}" if self.doubt else ""
         return f"{statement}, provided that {self.assumption}.{ending}"

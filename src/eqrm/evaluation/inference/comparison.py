@@ -13,10 +13,15 @@ from eqrm.checks import CONFIDENCE, one_of
 from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import intervals
-from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.intervals import Ends
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels, checked_risks
+from eqrm.evaluation.inference.risk_checks import (
+    Finding,
+    LevelLike,
+    Vector,
+    as_levels,
+    checked_risks,
+)
 from eqrm.evaluation.rounding import as_needed, as_percent
 from eqrm.level import Level
 

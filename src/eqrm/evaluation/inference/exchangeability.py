@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import integer
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.risk_checks import Vector, checked_risks, without_rounding
+from eqrm.evaluation.inference.risk_checks import Finding, Vector, checked_risks, without_rounding
 
 Places = NDArray[np.int64]
 SIGNIFICANT = 0.05

@@ -23,9 +23,9 @@ from eqrm.between_domains import (
     unit_of,
 )
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import (
     SAME,
+    Finding,
     LevelLike,
     Vector,
     checked_alpha,

@@ -1,24 +1,50 @@
-"""Checks of what the statistics take: levels, and one number per domain."""
+"""What every inference takes and returns: levels, one number per domain, results as plain data."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.level import Level
+from eqrm.markup import lines_in_html
 from eqrm.text import counted
 
+T = TypeVar("T")
 Vector = npt.NDArray[np.float64]
 LevelLike = Level | float | str
 
 
 SAME = 1e-12
 """Relative differences up to this are rounding."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """There is no bound, and why; ``needed`` is how many domains one takes."""
+
+    sentence: str
+    needed: float
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"refused": self.sentence}
+
+
+def or_refused(bound: Callable[..., T], *given: Any, **settings: Any) -> T | Refused:
+    """What a function finds, or why there are too few domains for it."""
+    try:
+        return bound(*given, **settings)
+    except TooFewDomainsError as refusal:
+        return Refused(str(refusal), refusal.needed)
 
 
 def as_levels(levels: LevelLike | Sequence[LevelLike]) -> list[Level]:
@@ -89,6 +115,22 @@ def without_rounding(risks: Vector) -> Vector:
     """
     differ = np.ptp(risks) > SAME * np.abs(risks).max()
     return risks if differ else np.full_like(risks, risks[0])
+
+
+def midranks(values: Vector) -> Vector:
+    """Ranks from 1; equal values have the mean of their ranks.
+
+    >>> midranks(np.array([3.0, 1.0, 1.0]))
+    array([3. , 1.5, 1.5])
+    """
+    order = np.argsort(values)
+    ordered, ranks = values[order], np.empty(values.size)
+    if (ordered[1:] > ordered[:-1]).all():
+        ranks[order] = np.arange(1.0, values.size + 1.0)
+        return ranks
+    left, right = (np.searchsorted(ordered, ordered, side) for side in ("left", "right"))
+    ranks[order] = 0.5 * (left + right + 1)
+    return ranks
 
 
 def checked_counts(counts: Any, domains: int) -> Vector:
@@ -175,3 +217,23 @@ def refuse_first(
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
         raise DomainDataError(message.format(i=first + i, value=float(values[i])), index=(i,))
+
+
+class Finding:
+    """Base of dataclasses with numbers and strings as fields, and properties that explain them."""
+
+    derived: ClassVar[tuple[str, ...]] = ("sentence",)
+    """Properties that :meth:`to_dict` holds besides the fields."""
+
+    def _repr_html_(self) -> str:
+        """What was found as sentences, for a notebook."""
+        return lines_in_html(getattr(self, "sentence", repr(self)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, and what follows from them, ready for JSON: an infinite number is None."""
+        found = asdict(self)  # type: ignore[call-overload]
+        found |= {name: getattr(self, name) for name in self.derived}
+        return {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in found.items()
+        }

@@ -18,13 +18,12 @@ from scipy.special import betainc, betaincinv, ndtr, ndtri
 from eqrm.checks import CONFIDENCE
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import binomial_ranks
-from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.resampling import (
     Matrix,
     resampled_smooth_quantiles,
     smooth_quantile,
 )
-from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
+from eqrm.evaluation.inference.risk_checks import Finding, Vector, checked_risks
 from eqrm.level import Level
 
 RESAMPLES, FEWEST_RESAMPLES, MOST_DRAWN = 1000, 200, 5_000_000

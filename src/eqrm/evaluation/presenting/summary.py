@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import Difference
@@ -15,7 +14,7 @@ from eqrm.evaluation.inference.gains import BesideReferences
 from eqrm.evaluation.inference.in_time.ordered import TimeBound, TimeBounds
 from eqrm.evaluation.inference.nested.findings import NestedFindings
 from eqrm.evaluation.inference.noise import NoiseSplit
-from eqrm.evaluation.inference.risk_checks import LevelLike
+from eqrm.evaluation.inference.risk_checks import LevelLike, Refused, or_refused
 from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference
 from eqrm.level import Level
 from eqrm.text import aligned, one_line
@@ -33,7 +32,7 @@ class Summary:
     """
 
     alpha: Level
-    certificates: dict[str, Certificate | str]
+    certificates: dict[str, Certificate | Refused]
     differences: dict[str, list[Difference]]
     noise: dict[str, NoiseSplit | None]
     exchangeability: dict[str, list[ExchangeabilityTest]]
@@ -48,9 +47,9 @@ class Summary:
         return {
             "alpha": str(self.alpha),
             "baseline": self.baseline,
-            "certificates": {name: _plain(each) for name, each in self.certificates.items()},
+            "certificates": {name: each.to_dict() for name, each in self.certificates.items()},
             "in_time": {
-                name: {way: _plain(bound) for way, bound in bounds.items()}
+                name: {way: bound.to_dict() for way, bound in bounds.items()}
                 for name, bounds in self.in_time.items()
             },
             "differences": {n: [d.to_dict() for d in ds] for n, ds in self.differences.items()},
@@ -162,7 +161,7 @@ def summarised(
     return Summary(
         alpha=Level.of(alpha),
         certificates={
-            name: _certified(evaluation, name, alpha, confidence) for name in evaluation.predictors
+            name: or_refused(evaluation.certificate, alpha, confidence, predictor=name) for name in evaluation.predictors
         },
         differences=evaluation.compare(
             baseline, confidence=confidence, interpolation=interpolation
@@ -205,19 +204,6 @@ def _beside_references(
         )
         for name, own in evaluation.predictors.items()
     }
-
-
-def _certified(
-    evaluation: Evaluation, predictor: str, alpha: LevelLike, confidence: float
-) -> Certificate | str:
-    try:
-        return evaluation.certificate(alpha, confidence, predictor=predictor)
-    except TooFewDomainsError as refusal:
-        return str(refusal)
-
-
-def _plain(bound: TimeBound) -> dict[str, Any]:
-    return {"refused": bound} if isinstance(bound, str) else bound.to_dict()
 
 
 def _is_quantile_at(found: Difference, level: Level) -> bool:

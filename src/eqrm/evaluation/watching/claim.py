@@ -29,7 +29,7 @@ from eqrm.evaluation.evaluate import measured_predictors
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.exchangeability import order_test
-from eqrm.evaluation.inference.in_time.drift import FEWEST_REFERENCES
+from eqrm.evaluation.inference.in_time.evidence import FEWEST_REFERENCES
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha

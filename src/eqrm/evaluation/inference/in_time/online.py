@@ -21,8 +21,8 @@ import numpy as np
 
 from eqrm.checks import POSITIVE, integer, one_of, optional
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.inference.finding import Finding
 from eqrm.evaluation.inference.risk_checks import (
+    Finding,
     LevelLike,
     checked_alpha,
     checked_range,
@@ -35,6 +35,9 @@ from eqrm.text import counted
 ADAPTIVE, TRACKING = "adaptive", "tracking"
 STEPS = {ADAPTIVE: 0.02, TRACKING: 0.05}
 FORMAT = 1
+SETTINGS = ("alpha", "method", "step", "window", "limits")
+COUNTS = ("domains", "misses", "infinite", "empty", "worst_recently")
+"""What a state holds: how the bound was made, and what it has counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +127,11 @@ class OnlineBound:
         self._move = self.step * (tracked[1] - tracked[0]) if tracked else self.step
         # From the highest on a bound allows every risk, below the lowest none.
         self._lowest, self._highest = tracked or (-1e308, math.inf)
-        self.domains = self.misses = self._infinite = self._empty = 0
+        self.domains = self.misses = self.infinite = self.empty = 0
         self._recent: deque[float] = deque()
         self._ordered: list[float] = []
         self._recent_misses: deque[bool] = deque()
-        self._missed_recently = self._worst_recently = 0
+        self._missed_recently = self.worst_recently = 0
 
     @property
     def bound(self) -> float:
@@ -192,9 +195,9 @@ class OnlineBound:
             if len(self._recent) > self.window:
                 del self._ordered[bisect_left(self._ordered, self._recent.popleft())]
         if bound >= self._highest:
-            self._infinite += 1
+            self.infinite += 1
         elif bound < self._lowest:
-            self._empty += 1
+            self.empty += 1
         self.domains += 1
         recent = self._recent_misses
         recent.append(missed)
@@ -203,8 +206,8 @@ class OnlineBound:
             self._missed_recently += 1
         if self.domains > self.window and recent.popleft():
             self._missed_recently -= 1
-        if self._missed_recently > self._worst_recently and self.domains >= self.window:
-            self._worst_recently = self._missed_recently
+        if self._missed_recently > self.worst_recently and self.domains >= self.window:
+            self.worst_recently = self._missed_recently
         return bound
 
     @property
@@ -216,28 +219,19 @@ class OnlineBound:
             miss_rate=self.misses / seen,
             allowed=1.0 - self.alpha,
             guarantee=self.guarantee,
-            infinite=self._infinite / seen,
-            empty=self._empty / seen,
+            infinite=self.infinite / seen,
+            empty=self.empty / seen,
             window=self.window,
             recent_miss_rate=self._missed_recently / recent,
-            worst_recent_miss_rate=self._worst_recently / self.window,
+            worst_recent_miss_rate=self.worst_recently / self.window,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The state, ready for JSON; its size does not grow beyond the window."""
         return {
             "format": FORMAT,
-            "alpha": self.alpha,
-            "method": self.method,
-            "step": self.step,
-            "window": self.window,
-            "limits": self.limits,
+            **{name: getattr(self, name) for name in (*SETTINGS, *COUNTS)},
             "state": self._state,
-            "domains": self.domains,
-            "misses": self.misses,
-            "infinite": self._infinite,
-            "empty": self._empty,
-            "worst_recently": self._worst_recently,
             "recent": list(self._recent),
             "recent_misses": [int(missed) for missed in self._recent_misses],
         }
@@ -248,16 +242,14 @@ class OnlineBound:
         try:
             if state["format"] != FORMAT:
                 raise ValueError(state["format"])
-            settings = ("alpha", "method", "step", "window", "limits")
-            made = cls(**{name: state[name] for name in settings})
+            made = cls(**{name: state[name] for name in SETTINGS})
+            for name in COUNTS:
+                setattr(made, name, int(state[name]))
             made._state = float(state["state"])
-            made.domains, made.misses = int(state["domains"]), int(state["misses"])
-            made._infinite, made._empty = int(state["infinite"]), int(state["empty"])
             made._recent.extend(float(risk) for risk in state["recent"])
             made._ordered = sorted(made._recent)
             made._recent_misses.extend(bool(missed) for missed in state["recent_misses"])
             made._missed_recently = sum(made._recent_misses)
-            made._worst_recently = int(state["worst_recently"])
         except (KeyError, TypeError, ValueError) as error:
             raise DomainDataError(
                 f"This is not the state of an online bound (format {FORMAT}): {error!r}. Use what "

@@ -15,15 +15,15 @@ import numpy as np
 from eqrm.checks import NON_NEGATIVE_INTEGER, number
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.inference.certificates import Certificate
-from eqrm.evaluation.inference.finding import Finding
-from eqrm.evaluation.inference.in_time.drift import RiskDrift, carried
 from eqrm.evaluation.inference.in_time.evidence import (
     Evidence,
+    RiskDrift,
+    carried,
     log_miss_factors,
     miss_rate_interval,
 )
 from eqrm.evaluation.inference.in_time.spells import SpellCertificate
-from eqrm.evaluation.inference.risk_checks import checked_risks
+from eqrm.evaluation.inference.risk_checks import Finding, checked_risks
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.text import counted
 

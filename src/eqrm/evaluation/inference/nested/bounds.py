@@ -26,8 +26,7 @@ import numpy as np
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, one_of
 from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed, highest_level
 from eqrm.evaluation.inference.certificates import MEASURED, Certificate, quantile_bound, too_few
-from eqrm.evaluation.inference.nested.members import NestedRisks
-from eqrm.evaluation.inference.nested.pooling import effective_number
+from eqrm.evaluation.inference.nested.members import NestedRisks, effective_number
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha
 
 ONCE, REPEATED, POOLED = "once", "repeated", "pooled"
@@ -58,9 +57,9 @@ class NestedCertificate(Certificate):
     labels: tuple[str, str] | None = None
 
     @property
-    def approximate(self) -> bool:
-        """Whether the confidence is approximate: that of the pooled form is."""
-        return self.sampling == POOLED
+    def estimated(self) -> str:
+        """Why the confidence is approximate: that of the pooled form is."""
+        return "how alike members are is estimated" if self.sampling == POOLED else ""
 
     @property
     def about(self) -> str:
@@ -76,13 +75,6 @@ class NestedCertificate(Certificate):
                 f"{self.domains} of this group"
             )
         return assumption_about_groups(self.groups)
-
-    @property
-    def sentence(self) -> str:
-        """The statement for a reader who knows no statistics."""
-        if self.approximate:
-            return f"Approximate, because how alike members are is estimated: {super().sentence}"
-        return super().sentence
 
 
 def new_members(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import QUANTILE, SMOOTH, Difference, paired_differences
@@ -185,10 +186,10 @@ def _compared(
     return sentence, (numbers,)
 
 
-def _certified(found: Certificate | str) -> tuple[str, tuple[str, ...]]:
+def _certified(found: Certificate | Refused) -> tuple[str, tuple[str, ...]]:
     """Without anything to compare with, the certificate is the answer."""
-    if isinstance(found, str):
-        return found, ()
+    if isinstance(found, Refused):
+        return found.sentence, ()
     told, _, provided = found.sentence.partition(", provided that ")
     doubted = " But a test rejects the assumption behind this." if found.doubt else ""
     return f"{told}.{doubted}", (f"This assumes that {provided}",)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.nested.findings import INDEPENDENT
@@ -63,7 +64,7 @@ def doubts_part(facts: Sequence[Fact], rows: Sequence[ShownModel]) -> Markup:
 
 def _few(summary: Summary, answer: Answer) -> list[Fact]:
     refused = summary.certificates[answer.chosen]
-    return [Fact(f"No certificate: {refused}")] if isinstance(refused, str) else []
+    return [Fact(f"No certificate: {refused}")] if isinstance(refused, Refused) else []
 
 
 def _picked(answer: Answer, rows: Sequence[ShownModel], confidence: float) -> list[Fact]:

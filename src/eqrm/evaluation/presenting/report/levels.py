@@ -8,8 +8,8 @@ import numpy as np
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.inference.bands.cdf_bands import CdfBand
 from eqrm.evaluation.inference.binomial_ranks import domains_needed, highest_level
+from eqrm.evaluation.inference.cdf_bands import CdfBand
 from eqrm.evaluation.inference.certificates import MEASURED, TRUE, assumption_about, new_domains
 from eqrm.evaluation.inference.nested.bounds import assumption_about_groups, new_members
 from eqrm.evaluation.inference.noise import denoised_risks

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
@@ -188,7 +189,7 @@ def certificate_part(
     """The certificate of the chosen model, and those of the others on demand."""
     chosen = next(row for row in rows if row.chosen)
     found = summary.certificates[chosen.name]
-    told, assumed = (found, "") if isinstance(found, str) else _parts(found)
+    told, assumed = (found.sentence, "") if isinstance(found, Refused) else _parts(found)
     others = [row for row in rows if row.name in evaluation.predictors and not row.chosen]
     parts = [
         element(
@@ -229,8 +230,8 @@ def _parts(found: Certificate) -> tuple[str, str]:
     return f"{told}.", f"This assumes that {provided}"
 
 
-def _bound(found: Certificate | str) -> str:
-    return "too few domains" if isinstance(found, str) else rounded_up(found.bound)
+def _bound(found: Certificate | Refused) -> str:
+    return "too few domains" if isinstance(found, Refused) else rounded_up(found.bound)
 
 
 def ends_part(risks: MeasuredRisks) -> Markup:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.evaluation.inference.bands.cdf_bands import CdfBand, spaced_ranks
+from eqrm.evaluation.inference.cdf_bands import CdfBand, spaced_ranks
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.evaluation.rounding import EQUAL, digits_of_spread, significant
 
@@ -32,7 +32,7 @@ def curve_shape(risks: Vector, steps: int = MOST_STEPS) -> dict[str, Any]:
 def band_shape(band: CdfBand, steps: int = MOST_STEPS) -> list[Any]:
     """The lower and the upper limits of a band at the same steps, and before the first.
 
-    >>> from eqrm.evaluation.inference.bands.cdf_bands import cdf_band
+    >>> from eqrm.evaluation.inference.cdf_bands import cdf_band
     >>> lower, upper = band_shape(cdf_band(np.array([0.1, 0.2, 0.4])))
     >>> len(lower), upper[-1]
     (4, 1.0)

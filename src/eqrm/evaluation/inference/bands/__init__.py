@@ -1,1 +1,0 @@
-"""Confidence bands for the whole distribution of the risk of a new domain."""

@@ -161,7 +161,8 @@ def summarised(
     return Summary(
         alpha=Level.of(alpha),
         certificates={
-            name: or_refused(evaluation.certificate, alpha, confidence, predictor=name) for name in evaluation.predictors
+            name: or_refused(evaluation.certificate, alpha, confidence, predictor=name)
+            for name in evaluation.predictors
         },
         differences=evaluation.compare(
             baseline, confidence=confidence, interpolation=interpolation

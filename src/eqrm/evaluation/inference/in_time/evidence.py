@@ -57,14 +57,14 @@ class Evidence:
             return np.empty(0)
         last = self.steps + len(log_factors)
         numbers = np.arange(self.steps + 1, last + 1)
-        log_weights, waiting = _log_weights(numbers), np.asarray(_waiting(numbers))
+        log_weights = _log_weights(numbers)
         # A row per bet, so that what is added up lies side by side in memory.
         grown, started = np.empty((2, self._log_grown.size, len(log_factors) + 1))
         grown[:, 0], grown[:, 1:] = self._log_grown, log_factors.T
         np.add.accumulate(grown, axis=1, out=grown)
         started[:, 0], started[:, 1:] = self._log_started, log_weights - grown[:, :-1]
         np.logaddexp.accumulate(started, axis=1, out=started)
-        wealth = _in_play(grown[:, 1:], started[:, 1:]) + waiting
+        wealth = np.asarray(_in_play(grown[:, 1:], started[:, 1:]) + _waiting(numbers))
         self.steps = last
         self._log_grown, self._log_started = grown[:, -1].copy(), started[:, -1].copy()
         self.largest = max(self.largest, float(wealth.max()))

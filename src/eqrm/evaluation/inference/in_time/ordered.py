@@ -25,13 +25,13 @@ from eqrm.errors import DomainDataError, Setting, SettingError, TooFewDomainsErr
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.in_time.spells import spell_bound
 from eqrm.evaluation.inference.risk_checks import (
-    Refused,
-    or_refused,
     Finding,
     LevelLike,
+    Refused,
     Vector,
     checked_alpha,
     checked_risks,
+    or_refused,
 )
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down, rounded_up
 

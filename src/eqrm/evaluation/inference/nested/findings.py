@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from eqrm.between_domains import between_domains, restricted_log_likelihood
-from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.inference.binomial_ranks import domains_needed
 from eqrm.evaluation.inference.certificates import quantile_bound
 from eqrm.evaluation.inference.nested.bounds import (
@@ -23,7 +22,14 @@ from eqrm.evaluation.inference.nested.bounds import (
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.noise import sampling_variances
-from eqrm.evaluation.inference.risk_checks import Refused, or_refused, Finding, LevelLike, Vector, checked_alpha
+from eqrm.evaluation.inference.risk_checks import (
+    Finding,
+    LevelLike,
+    Refused,
+    Vector,
+    checked_alpha,
+    or_refused,
+)
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.risks import MeasuredRisks
 from eqrm.text import counted

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import QUANTILE, SMOOTH, Difference, paired_differences
 from eqrm.evaluation.inference.gains import MARGIN, fewest_to_compare
+from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.presenting.table_cells import quantiles_at, rounded_difference

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.nested.findings import INDEPENDENT
 from eqrm.evaluation.inference.noise import MUCH, ONE_EXAMPLE
+from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.presenting.report.answer import Answer, Fact, ShownModel
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent

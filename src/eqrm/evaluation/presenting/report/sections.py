@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
+from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
 from eqrm.evaluation.presenting.report.levels import level_label
 from eqrm.evaluation.presenting.report.packing import middle_cut

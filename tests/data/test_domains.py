@@ -38,14 +38,12 @@ class Squares:
     ("change", "words"),
     [
         ({"y": torch.zeros(4)}, "x 5, y 4, domains 5"),
-        ({"x": 3.0}, "got float"),
         ({"y": [0] * 5}, "from_arrays"),
         ({"domains": torch.zeros(5)}, "torch.long"),
         ({"domains": torch.tensor([0, 1, 2, 0, 0])}, "from 0 to 1 for 2 names, got 2"),
         ({"domains": torch.tensor([0, -1, 1, 0, 0])}, "got -1"),
         ({"domains": torch.zeros(5, dtype=torch.long)}, "domain 'b' has no example"),
         ({"names": ("a", "a")}, "'a' is listed twice"),
-        ({"names": ("a", 2)}, "must be strings"),
     ],
 )
 def test_wrong_data_is_refused_in_words(change: dict[str, Any], words: str) -> None:
@@ -60,7 +58,7 @@ def test_wrong_data_is_refused_in_words(change: dict[str, Any], words: str) -> N
 
 
 def test_no_example_at_all_is_refused() -> None:
-    with pytest.raises(DomainDataError, match="At least one example"):
+    with pytest.raises(DomainDataError, match="at least one, got x 0"):
         DomainData.from_arrays([], [], [])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eqrm.data.held_out_sets import HeldOutInTime
+from eqrm.data.splits import HeldOutInTime
 from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
 from eqrm.sweeps.planned_runs import PlannedRun

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eqrm.data import Table
-from eqrm.data.tables.task import Task
+from eqrm.data.tables.preprocessor import Task
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.tabular.plan import TrainingPlan
 from tabular.shifting_world import plan_of, trained_on, world

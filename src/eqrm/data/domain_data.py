@@ -4,19 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eqrm.checks import OPEN_FRACTION
-from eqrm.data.held_out_sets import HeldOutInTime
-from eqrm.data.inputs import Inputs, InputsAt, is_lazy, tensor_from
-from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
+from eqrm.data.splits import HeldOutInTime, TimeSplit, parts_of_domains, split_in_time
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import counted, did_you_mean
+
+
+@runtime_checkable
+class Inputs(Protocol):
+    """What ``x`` may be besides a tensor: images that are read lazily, a batch of graphs, …
+
+    ``x[rows]`` takes a 1-d tensor of row numbers and returns inputs for a predictor. An optional
+    ``to(device)`` moves what can be moved once.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Tensor, /) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class InputsAt:
+    """Some rows of inputs that are not a tensor, without copying them."""
+
+    inputs: Any
+    positions: Tensor
+
+    @staticmethod
+    def of(inputs: Any, rows: Tensor) -> InputsAt:
+        """The rows of ``inputs``, which may be a part of others already."""
+        if isinstance(inputs, InputsAt):
+            return InputsAt(inputs.inputs, inputs.positions[rows])
+        return InputsAt(inputs, rows)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, rows: Tensor) -> Any:
+        return self.inputs[self.positions[rows.cpu()]]
+
+    def to(self, device: torch.device | str) -> InputsAt:
+        """Move the inputs if they can be moved."""
+        if not hasattr(self.inputs, "to"):
+            return self
+        return InputsAt(self.inputs.to(device), self.positions)
 
 
 class Rows(NamedTuple):
@@ -68,11 +106,11 @@ class DomainData:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(self.names))
         object.__setattr__(self, "target_names", tuple(self.target_names))
-        _check_lengths(self.x, self.y, self.domains)
-        _check_names(self.names)
-        _check_ids(self.domains, self.names)
+        _check_examples(self.x, self.y, self.domains)
+        _check_domains(self.domains, self.names)
         # What is left of each part; a part of which nothing is left has no name any more.
-        left = {part: _among(domains, self.names) for part, domains in self.parts.items()}
+        known = {*self.names}
+        left = {part: tuple(n for n in names if n in known) for part, names in self.parts.items()}
         object.__setattr__(self, "parts", {part: kept for part, kept in left.items() if kept})
 
     @classmethod
@@ -86,8 +124,6 @@ class DomainData:
         >>> data.names, data.domains, data.y.dtype
         (('Oslo', 'Rome'), tensor([1, 0, 1]), torch.int64)
         """
-        if len(domains) == 0:
-            raise DomainDataError("At least one example is needed, got none.")
         numbered = number_domains(domains)
         inputs = x if is_lazy(x) else tensor_from(x, "x")
         names = tuple(str(name) for name in numbered.names)
@@ -244,11 +280,10 @@ class DomainData:
         if isinstance(test, TimeSplit):
             whole = self.select([*test.train, *test.test])
             return whole.splits(test.test, validation, train, seed)
-        given = {
-            "train": None if train is None else self.ids(train),
-            "validation": self._listed_or_share(validation),
-            "test": self._listed_or_share(test),
-        }
+        given: dict[str, list[int] | float | None]
+        given = {"train": None if train is None else self.ids(train)}
+        for name, part in (("validation", validation), ("test", test)):
+            given[name] = float(part) if isinstance(part, (int, float)) else self.ids(part)
         parts = parts_of_domains(given, self.names, seed)
         train_part, *others = (
             self.select(parts[name]) if parts[name] else None
@@ -261,9 +296,6 @@ class DomainData:
             )
         return Splits(train_part, *others)
 
-    def _listed_or_share(self, part: Sequence[str | int] | float) -> list[int] | float:
-        return float(part) if isinstance(part, (int, float)) else self.ids(part)
-
     def split_examples(self, share: float, seed: int = 0) -> tuple[DomainData, DomainData]:
         """Hold out a share of the examples of each domain: (the rest, what is held out).
 
@@ -275,22 +307,26 @@ class DomainData:
         >>> rest.counts, held_out.counts
         (tensor([4, 4]), tensor([1, 1]))
         """
-        held_out = examples_to_hold_out(self.domains.cpu(), self.num_domains, share, seed)
-        if not bool(held_out.any()):
+        OPEN_FRACTION.check(share, "The share to hold out")
+        order = np.random.default_rng(seed).permutation(len(self))
+        ids = self.domains.cpu().numpy()[order]
+        by_domain = order[np.argsort(ids, kind="stable")]  # each domain's examples, shuffled
+        counts = np.bincount(ids)
+        place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
+        # A share such as 0.2 is a little more or less than 1/5 in binary: 5 examples give one.
+        wanted = np.floor(share * counts + 1e-9)
+        held_out = np.zeros(len(ids), dtype=bool)
+        held_out[by_domain[place < np.repeat(wanted, counts)]] = True
+        if not held_out.any():
             raise SettingError(
                 f"No domain has enough examples to hold out {share:g} of them: "
-                f"the largest has {int(self.counts.max())}. Raise the share."
+                f"the largest has {int(counts.max())}. Raise the share."
             )
-        rest, kept = torch.nonzero(~held_out).reshape(-1), torch.nonzero(held_out).reshape(-1)
+        rest, kept = (torch.from_numpy(np.flatnonzero(part)) for part in (~held_out, held_out))
         return self.at(rest), self.at(kept)
 
 
-def _among(domains: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    known = set(names)
-    return tuple(domain for domain in domains if domain in known)
-
-
-def _check_lengths(x: Any, y: Any, domains: Any) -> None:
+def _check_examples(x: Any, y: Any, domains: Any) -> None:
     """x, y and domains must have the same number of examples, at least one."""
     for name, value in (("y", y), ("domains", domains)):
         if not isinstance(value, Tensor):
@@ -298,41 +334,26 @@ def _check_lengths(x: Any, y: Any, domains: Any) -> None:
                 f"{name} must be a tensor, got {type(value).__name__}. "
                 "DomainData.from_arrays takes arrays and lists."
             )
-    if not isinstance(x, Inputs):
-        raise DomainDataError(
-            f"x must be a tensor, or have a length and x[rows], got {type(x).__name__}."
-        )
     if domains.ndim != 1 or domains.dtype != torch.long:
         raise DomainDataError(
             "domains must be a 1-d tensor of torch.long, one number per example, got "
             f"{domains.dtype} of shape {tuple(domains.shape)}."
         )
     lengths = {"x": len(x), "y": len(y) if y.ndim else 0, "domains": len(domains)}
-    if len(set(lengths.values())) > 1:
+    if len(set(lengths.values())) > 1 or len(domains) == 0:
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise DomainDataError(
-            f"x, y and domains must hold the same number of examples, got {told}."
+            f"x, y and domains must hold the same number of examples, at least one, got {told}."
         )
-    if len(domains) == 0:
-        raise DomainDataError("At least one example is needed, got none.")
-    if y.device != domains.device:
-        raise DomainDataError(f"y is on {y.device}, domains are on {domains.device}: use .to().")
 
 
-def _check_names(names: tuple[str, ...]) -> None:
-    """Names must be strings, each of them once."""
-    odd = next((name for name in names if not isinstance(name, str)), None)
-    if odd is not None:
-        raise DomainDataError(f"Domain names must be strings, got {odd!r}.")
+def _check_domains(domains: Tensor, names: tuple[str, ...]) -> None:
+    """Names must differ, numbers lie between 0 and m − 1, and every domain have an example."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DomainDataError(
             f"The domain {twice!r} is listed twice. Give each domain a name of its own."
         )
-
-
-def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
-    """Numbers must lie between 0 and m − 1, and every domain must have an example."""
     low, high = int(domains.min()), int(domains.max())
     if low < 0 or high >= len(names):
         raise DomainDataError(
@@ -346,20 +367,32 @@ def _check_ids(domains: Tensor, names: tuple[str, ...]) -> None:
         )
 
 
-def examples_to_hold_out(domains: Tensor, num_domains: int, share: float, seed: int) -> Tensor:
-    """(n,) true for ⌊share · n_e⌋ random examples of each domain e.
+def is_lazy(x: Any) -> bool:
+    """Whether rows of x are made when they are asked for.
 
-    >>> examples_to_hold_out(torch.tensor([0, 0, 1, 1]), 2, 0.5, seed=0).sum()
-    tensor(2)
+    >>> is_lazy([1.0, 2.0]), is_lazy(range(3))
+    (False, True)
     """
-    OPEN_FRACTION.check(share, "The share to hold out")
-    order = np.random.default_rng(seed).permutation(len(domains))
-    ids = domains.numpy()[order]
-    by_domain = order[np.argsort(ids, kind="stable")]  # each domain's examples, shuffled
-    counts = np.bincount(ids, minlength=num_domains)
-    place = np.arange(len(ids)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # A share such as 0.2 is a little more or less than 1/5 in binary: 5 examples must give one.
-    wanted = np.floor(share * counts + 1e-9)
-    held_out = np.zeros(len(ids), dtype=bool)
-    held_out[by_domain[place < np.repeat(wanted, counts)]] = True
-    return torch.from_numpy(held_out)
+    plain = (Tensor, np.ndarray, list, tuple)
+    return not isinstance(x, plain) and not hasattr(x, "__array__") and isinstance(x, Inputs)
+
+
+def tensor_from(values: Any, what: str) -> Tensor:
+    """Numbers as a tensor; float64 becomes float32, as networks compute.
+
+    >>> tensor_from([[1.0, 2.0]], "x")
+    tensor([[1., 2.]])
+    """
+    try:
+        if isinstance(values, Tensor):
+            tensor = values
+        else:
+            array = np.asarray(values)
+            # torch would share the memory, and warns of arrays that must not be written to.
+            tensor = torch.as_tensor(array if array.flags.writeable else array.copy())
+    except (TypeError, ValueError):
+        raise DomainDataError(
+            f"{what} must hold numbers in rows of equal length, got a {type(values).__name__} that "
+            "does not."
+        ) from None
+    return tensor.float() if tensor.dtype == torch.float64 else tensor

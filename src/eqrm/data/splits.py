@@ -1,16 +1,26 @@
-"""Which domains, or which examples of each domain, are held out."""
+"""Which domains are held out: by share or name, in time, and several sets of them for sweeps."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, count
+from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import OPEN_FRACTION
+from eqrm.checks import (
+    NON_NEGATIVE_INTEGER,
+    OPEN_FRACTION,
+    POSITIVE_INTEGER,
+    check_fields,
+    integer,
+    optional,
+    ruled,
+)
 from eqrm.data.times import (
     DomainSpans,
     Times,
@@ -21,6 +31,7 @@ from eqrm.data.times import (
 )
 from eqrm.domains import NumberedDomains
 from eqrm.errors import DataFileError, Setting, SettingError
+from eqrm.text import counted, did_you_mean
 
 IN_TIME = ("order", "test_after", "test_last")
 """Settings that hold out later domains."""
@@ -122,20 +133,26 @@ def split_in_time(
     """
     if (after is None) == (last is None):
         raise SettingError("A split in time needs either 'after' or 'last', and not both.")
+    names, spans = _spans(domains, times, order, order_remedy())
+    test = later_domains(spans, order, after=after, last=last)
+    if last is None:
+        train = spans.last <= last_moment_of(after, spans.first, repr(order))
+    else:
+        train = spans.before(spans.first[test].min())
+    _refuse_empty(train, test, spans, f"after {after}" if last is None else f"the last {last:g}")
+    return _period_split(spans, names, np.flatnonzero(train), np.flatnonzero(test), order)
+
+
+def _spans(
+    domains: NumberedDomains, times: Any, order: str, remedy: str
+) -> tuple[tuple[str, ...], DomainSpans]:
+    """The names of the domains, and when each of them was."""
     names = tuple(str(name) for name in domains.names)
     what = f"The {'domains' if times is None else 'order column'} ({order!r})"
-    spans = domain_spans(domains.ids, names, times, what, order_remedy())
-    if last is not None:
-        test, cut = _latest(spans, OPEN_FRACTION.check(last, "The share of domains to test on"))
-        train = spans.before(cut)
-    else:
-        cut = last_moment_of(after, spans.first, repr(order))
-        test, train = spans.first > cut, spans.last <= cut
-    _refuse_empty(train, test, spans, f"after {after}" if last is None else f"the last {last:g}")
-    return period_split(spans, names, np.flatnonzero(train), np.flatnonzero(test), order)
+    return names, domain_spans(domains.ids, names, times, what, remedy)
 
 
-def period_split(
+def _period_split(
     spans: DomainSpans,
     names: Sequence[str],
     train: NDArray[np.int64],
@@ -176,13 +193,9 @@ def later_domains(
     """
     if last is None:
         return np.asarray(spans.first > last_moment_of(after, spans.first, repr(order)))
-    return _latest(spans, OPEN_FRACTION.check(last, "The share of domains to test on"))[0]
-
-
-def _latest(spans: DomainSpans, share: float) -> tuple[NDArray[np.bool_], Any]:
-    """Which domains begin last, and when the first of them does."""
+    OPEN_FRACTION.check(last, "The share of domains to test on")
     domains = len(spans.first)
-    starts = spans.starts([domains - max(1, round(share * domains))])
+    starts = spans.starts([domains - max(1, round(last * domains))])
     if not starts:
         raise SettingError(
             f"All {domains} domains begin at {shown_time(spans.first[0])}: there is no earlier and "
@@ -190,8 +203,7 @@ def _latest(spans: DomainSpans, share: float) -> tuple[NDArray[np.bool_], Any]:
             "is judged by the others); to judge later times, make the time the domain, such as "
             f"{Setting('domain', 'week')} with {Setting('order', 'week')}."
         )
-    cut = spans.first[spans.order[starts[0]]]
-    return spans.first >= cut, cut
+    return np.asarray(spans.first >= spans.first[spans.order[starts[0]]])
 
 
 def _refuse_empty(
@@ -211,6 +223,147 @@ def _refuse_empty(
                     else "Choose another cut."
                 )
             )
+
+
+MOST = 1_000_000
+"""Limit of sets."""
+_COUNT = integer(1, MOST)
+
+
+@dataclass(frozen=True)
+class HeldOutShare:
+    """Random sets of test domains: ``splits`` of them, each a ``share`` of all domains."""
+
+    share: Any = field(metadata={"rule": OPEN_FRACTION})
+    splits: int = ruled(1, _COUNT)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def number(self, names: Sequence[str]) -> int:
+        """How many sets there are; raises if there are not so many different ones."""
+        size = len(self._drawn(names, 0))
+        if self.splits > comb(len(names), size):
+            raise SettingError(
+                f"splits is {self.splits}, but {counted(len(names), 'domain')} have only "
+                f"{counted(comb(len(names), size), 'set')} of {size}. Ask for at most as many."
+            )
+        return self.splits
+
+    def sets(self, names: Sequence[str], seed: Callable[..., int]) -> list[tuple[str, ...]]:
+        """The sets, all different; ``seed`` is that of a set's number, and of further attempts."""
+        found: dict[tuple[str, ...], None] = {}
+        for number in range(self.number(names)):
+            for attempt in count():
+                drawn = self._drawn(names, seed(number, *([attempt] if attempt else [])))
+                if drawn not in found:
+                    break
+            found[drawn] = None
+        return list(found)
+
+    def _drawn(self, names: Sequence[str], seed: int) -> tuple[str, ...]:
+        shares: dict[str, Any] = {"train": None, "validation": [], "test": self.share}
+        return tuple(names[at] for at in parts_of_domains(shares, names, seed)["test"])
+
+
+@dataclass(frozen=True)
+class HeldOutInTime:
+    """Later domains as test domains, and earlier ones to train on.
+
+    Tested are the domains that begin ``after`` a moment, or the ``last`` share of them. With
+    several ``origins`` these are cut into as many parts, one after the other, and each is tested by
+    what was trained on domains that end before it begins: all of them (an expanding window), or
+    the latest ``window`` (a rolling one). ``gap`` domains before a part are left out.
+    """
+
+    after: Any = None
+    last: float | None = ruled(None, optional(OPEN_FRACTION))
+    origins: int = ruled(1, _COUNT)
+    window: int | None = ruled(None, optional(POSITIVE_INTEGER))
+    gap: int = ruled(0, NON_NEGATIVE_INTEGER)
+
+    def __post_init__(self) -> None:
+        if (self.after is None) == (self.last is None):
+            raise SettingError("give either after (a date or a number) or last (a share).")
+        check_fields(self)
+
+    def splits(
+        self, domains: NumberedDomains, times: Any = None, order: str = "domains"
+    ) -> list[TimeSplit]:
+        """The splits in the order of time; times as for :func:`split_in_time`.
+
+        >>> days = NumberedDomains(np.arange(6), tuple(f"2013-01-0{day}" for day in range(1, 7)))
+        >>> for split in HeldOutInTime(last=0.5, origins=3, gap=1).splits(days):
+        ...     print(split.train, split.test, split.left_out[:1])
+        ('2013-01-01', '2013-01-02') ('2013-01-04',) ('2013-01-03',)
+        ('2013-01-01', '2013-01-02', '2013-01-03') ('2013-01-05',) ('2013-01-04',)
+        ('2013-01-01', '2013-01-02', '2013-01-03', '2013-01-04') ('2013-01-06',) ('2013-01-05',)
+        """
+        remedy = "Name the column that orders the domains (order: of the dataset's settings)."
+        names, spans = _spans(domains, times, order, remedy)
+        later = int(later_domains(spans, order, after=self.after, last=self.last).sum())
+        first = len(names) - later
+        if first == 0:
+            raise SettingError(
+                f"all {counted(later, 'domain')} are later than {self.after}: none is left to "
+                "train on. Choose a later moment."
+            )
+        wanted = [first + round(part * later / self.origins) for part in range(self.origins)]
+        starts = spans.starts(wanted) if later else []
+        if len(set(starts)) < self.origins:
+            raise SettingError(
+                f"{counted(later, 'domain')} of {len(names)} are later: too few, or too many begin "
+                f"at the same time, for {counted(self.origins, 'origin')}."
+            )
+        found = []
+        for start, end in zip(starts, [*starts[1:], None], strict=True):
+            test = spans.order[start:end]
+            train = spans.latest_before(spans.first[test[0]], self.gap, self.window)
+            found.append(_period_split(spans, names, train, test, order))
+        return found
+
+
+def with_parts(
+    given: Sequence[Any], parts: Mapping[str, Sequence[str]], names: Sequence[str]
+) -> list[Any]:
+    """Sets of test domains with the domains of a part, such as ``"test"``, in place of its name.
+
+    >>> with_parts(["a", ["test", "b"]], {"test": ("c", "d")}, ["a", "b", "c", "d"])
+    ['a', ['c', 'd', 'b']]
+    """
+
+    def is_part(name: Any) -> bool:
+        return isinstance(name, str) and name in parts and name not in names
+
+    found: list[Any] = []
+    for each in given:
+        named = each if isinstance(each, list) else [each]
+        sets = [parts[name] if is_part(name) else [name] for name in named]
+        whole = [domain for domains in sets for domain in domains]
+        found.append(whole if any(map(is_part, named)) else each)
+    return found
+
+
+def listed_sets(given: Sequence[Any], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Sets by the names of their domains: a name, or a list of names, each.
+
+    >>> listed_sets(["a", ["b", "c"]], ["a", "b", "c"])
+    [('a',), ('b', 'c')]
+    """
+    sets = [
+        tuple(str(name) for name in (each if isinstance(each, list) else [each])) for each in given
+    ]
+    wrong = [
+        f"the domain {name!r} does not exist. {did_you_mean(name, names)}"
+        for name in sorted({name for each in sets for name in each} - set(names))
+    ]
+    same = Counter(map(frozenset, sets))
+    for each in {frozenset(each): each for each in sets}.values():
+        if not each or len(set(each)) < len(each) or same[frozenset(each)] > 1:
+            wrong.append(f"{list(each)} is empty, is listed twice, or lists a domain twice.")
+    if wrong:
+        raise SettingError(" ".join(wrong))
+    return sets
 
 
 def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:

@@ -24,7 +24,7 @@ from eqrm.checks import (
     ruled,
 )
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare
+from eqrm.data.splits import MOST, HeldOutInTime, HeldOutShare
 from eqrm.errors import SettingError
 from eqrm.files.plain import read_as
 from eqrm.objectives.base import objective_class

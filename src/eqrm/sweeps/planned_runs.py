@@ -13,8 +13,7 @@ from typing import Any
 from eqrm.checks import naming_field
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
-from eqrm.data.held_out_sets import MOST, HeldOutInTime, HeldOutShare, listed_sets, with_parts
-from eqrm.data.splits import TimeSplit
+from eqrm.data.splits import MOST, HeldOutInTime, HeldOutShare, TimeSplit, listed_sets, with_parts
 from eqrm.errors import EqrmError, SettingError
 from eqrm.files.plain import plain_values
 from eqrm.sweeps.configurations import (

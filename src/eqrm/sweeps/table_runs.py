@@ -15,7 +15,7 @@ import yaml
 
 from eqrm.checks import SEED, number, one_of, optional, refuse_unknown
 from eqrm.data.domain_data import DomainData
-from eqrm.data.tables.task import Task
+from eqrm.data.tables.preprocessor import Task
 from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
 from eqrm.estimators.model_files import ESTIMATORS

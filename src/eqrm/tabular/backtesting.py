@@ -23,8 +23,8 @@ from sklearn import config_context
 
 import eqrm
 from eqrm.checks import one_of
+from eqrm.data.tables.preprocessor import AUTO, Task
 from eqrm.data.tables.table import Table
-from eqrm.data.tables.task import AUTO, Task
 from eqrm.data.windows import Places
 from eqrm.errors import (
     DataFileError,

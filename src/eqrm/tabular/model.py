@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import one_of, refuse_unknown
 from eqrm.data.seen_domains import SeenDomains
-from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.data.tables.task import Task
+from eqrm.data.tables.preprocessor import TablePreprocessor, Task
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level

@@ -8,7 +8,7 @@ from typing import Any
 
 from eqrm.checks import FRACTION, NON_NEGATIVE, SEED, Problems, number, one_of, refuse_unknown
 from eqrm.data.tables.encoder import LARGEST_MISSING_SHARE, UNSEEN
-from eqrm.data.tables.task import TASKS
+from eqrm.data.tables.preprocessor import TASKS
 from eqrm.errors import Setting, SettingError
 from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from eqrm.data.seen_domains import SEEN, SeenDomains
 from eqrm.data.tables.columns import absent_in
 from eqrm.data.tables.kinds import TRUTH
-from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.data.tables.preprocessor import PREDICTION, TablePreprocessor
 from eqrm.data.tables.reading import read_as_stored, read_domains, read_texts
-from eqrm.data.tables.task import PREDICTION
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.files.writing import GuardedCells, refuse_unwritable, whole_file

@@ -19,9 +19,8 @@ from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit
 from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.preprocessor import TablePreprocessor
+from eqrm.data.tables.preprocessor import TablePreprocessor, Task, one_class_note
 from eqrm.data.tables.table import Table
-from eqrm.data.tables.task import Task, one_class_note
 from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, Setting, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder

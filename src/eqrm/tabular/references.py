@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.task import Task
+from eqrm.data.tables.preprocessor import Task
 from eqrm.domains import NumberedDomains
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.evaluation.measuring.constants import BASE_RATE, MEAN, guess_name

@@ -16,9 +16,8 @@ from torch import Tensor
 from eqrm.checks import OPEN_FRACTION, SEED, one_of, refuse_unknown
 from eqrm.data.datasets.chemistry import graphs_of, parsed, rdkit, scaffold_domains, scaffold_of
 from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
-from eqrm.data.domain_data import DomainData
+from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.graphs import Graphs
-from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import parts_of_domains
 from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.reading import read_texts

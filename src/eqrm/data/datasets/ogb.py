@@ -18,9 +18,8 @@ from eqrm.data.datasets.chemistry import (
     scaffold_domains,
 )
 from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
-from eqrm.data.domain_data import DomainData
+from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.graphs import Graphs
-from eqrm.data.inputs import InputsAt
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError

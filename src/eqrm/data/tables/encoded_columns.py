@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from eqrm.data.tables.columns import (
     missing_in,
 )
 from eqrm.data.tables.kinds import CATEGORY, DATE, FORMS, NUMBER, is_dated
-from eqrm.errors import DomainDataError, EqrmWarning, Setting
+from eqrm.errors import DomainDataError, EqrmWarning, Setting, SettingError
 from eqrm.text import did_you_mean, listed
 
 Matrix = NDArray[np.float64]
@@ -155,6 +154,12 @@ class DateColumn:
     native: bool = False
     form: str = ""
 
+    def __post_init__(self) -> None:
+        one_of(self.form, ("", *FORMS), "form of dates")
+        np.datetime64(self.first, "D")
+        if not {*self.weekdays} <= {*range(7)}:
+            raise SettingError(f"weekdays must be from 0 to 6, got {self.weekdays}.")
+
     @classmethod
     def fit(cls, name: str, column: Column, native: bool = False) -> DateColumn:
         """The first date, and what occurs.
@@ -244,34 +249,6 @@ def kind_of(part: Encoded) -> str:
 def kind_held(column: Column) -> str:
     """The same of what a column holds."""
     return NUMBER if is_numbers(column) else DATE if is_dates(column) else CATEGORY
-
-
-def part_to_dict(part: Encoded) -> dict[str, Any]:
-    """Plain types, ready for JSON."""
-    content = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(part).items()}
-    return {"kind": kind_of(part), **content}
-
-
-def part_from_dict(content: Mapping[str, Any]) -> Encoded:
-    """The reverse of :func:`part_to_dict`."""
-    name = str(content["name"])
-    if content["kind"] == CATEGORY:
-        return CategoryColumn(name, tuple(str(c) for c in content["categories"]))
-    missing, native = bool(content["may_be_missing"]), bool(content["native"])
-    if content["kind"] == DATE:
-        (year, years), (days, spread) = content["year"], content["days"]
-        return DateColumn(
-            name,
-            str(np.datetime64(str(content["first"]), "D")),
-            (float(year), float(years)),
-            (float(days), float(spread)),
-            tuple(int(month) for month in content["months"]),
-            tuple(range(7)[int(day)] for day in content["weekdays"]),
-            missing,
-            native,
-            one_of(content["form"], ("", *FORMS), "form of dates"),
-        )
-    return NumberColumn(name, float(content["mean"]), float(content["scale"]), missing, native)
 
 
 def _refuse_infinite(name: str, column: Column) -> None:

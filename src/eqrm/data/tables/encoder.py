@@ -24,15 +24,14 @@ from eqrm.data.tables.encoded_columns import (
     Matrix,
     kind_held,
     kind_of,
-    part_from_dict,
-    part_to_dict,
 )
 from eqrm.data.tables.frames import column, frame_columns, refuse_absent
 from eqrm.data.tables.identifiers import identifier_note
 from eqrm.data.tables.table import NO_ROWS
 from eqrm.errors import DomainDataError, Setting
+from eqrm.files.plain import plain_values, read_as
 
-FORMAT = "eqrm table encoder 2"
+FORMAT = "eqrm table encoder 3"
 LARGEST_MISSING_SHARE = 0.1
 MANY_CATEGORIES = 20
 """Above this many categories, a column whose values rarely repeat is probably an identifier."""
@@ -168,12 +167,7 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; :meth:`from_dict` reads it back."""
-        return {
-            "format": FORMAT,
-            "columns": [part_to_dict(part) for part in self.columns],
-            "notes": list(self.notes),
-            "missing": list(self.missing_values),
-        }
+        return {"format": FORMAT, **plain_values(self)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
@@ -185,12 +179,8 @@ class TableEncoder:
         """
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             raise DomainDataError(f"This is not a table encoder: its format should be {FORMAT!r}.")
-        try:
-            parts = tuple(part_from_dict(part) for part in content["columns"])
-            texts = (map(str, content[name]) for name in ("notes", "missing"))
-            return cls(parts, *map(tuple, texts))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DomainDataError(f"This table encoder is damaged: {error!r}.") from None
+        fields = {name: value for name, value in content.items() if name != "format"}
+        return read_as(cls, fields, "encoder")
 
 
 def _about_missing(name: str, column: Column, limit: float, native: bool, rows: str) -> list[str]:

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import OPEN_FRACTION, Problems
-from eqrm.data.held_out_sets import HeldOutInTime
-from eqrm.data.splits import TimeSplit, parts_of_domains, split_in_time
+from eqrm.data.splits import HeldOutInTime, TimeSplit, parts_of_domains, split_in_time
 from eqrm.data.tables.columns import (
     Column,
     as_column,

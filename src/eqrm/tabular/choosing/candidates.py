@@ -14,7 +14,7 @@ from typing import Any
 
 from sklearn.base import clone
 
-from eqrm.data.tables.task import Task
+from eqrm.data.tables.preprocessor import Task
 from eqrm.errors import SettingError
 from eqrm.estimators.fit_inputs import is_fitted
 from eqrm.estimators.selection.surrogates import (

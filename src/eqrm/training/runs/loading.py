@@ -35,7 +35,7 @@ class TableNetwork:
 
     @torch.no_grad()
     def predict(self, frame: Any, unseen: str = "warn") -> dict[str, NDArray[Any]]:
-        """Columns of predictions, as :meth:`eqrm.data.tables.task.Task.predictions` describes them.
+        """Columns of predictions, as ``Task.predictions`` describes them.
 
         ``frame`` is a table of any kind with the columns of training. Networks that adapt to a
         domain (ARM, MTL) look at its column of domains, where it has one. ``unseen`` says what to

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eqrm.text import printable, shortened
 
-VOID = ("br", "wbr", "input", "col")
 LONGEST_LABEL = 40
 _WORD_PART = re.compile(r"[^_\-/.:=,|]*[_\-/.:=,|]+|[^_\-/.:=,|]+")
 _MINUS = re.compile(r"(?<![\w.])-(?=\d)")
@@ -89,53 +88,6 @@ def label(name: object) -> Markup:
     return Markup(f'<bdi class="name{" long" * long}"{title}>{broken}</bdi>')
 
 
-def joined(*children: object) -> Markup:
-    """Children one after the other; None is left out."""
-    return Markup("".join(text(child) for child in children if child is not None))
-
-
-def element(tag: str, /, *children: object, **attributes: Any) -> Markup:
-    """An element. ``class_`` is class, ``aria_label`` is aria-label; None and False leave one out.
-
-    >>> element("p", "a < b", element("wbr"), class_="quiet", hidden=True)
-    '<p class="quiet" hidden>a &lt; b<wbr></p>'
-    """
-    told = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{text(value)}"')
-        for key, value in attributes.items()
-        if value is not None and value is not False
-    )
-    if tag in VOID:
-        return Markup(f"<{tag}{told}>")
-    return Markup(f"<{tag}{told}>{joined(*children)}</{tag}>")
-
-
-def table(head: list[object], rows: list[Markup], **attributes: Any) -> Markup:
-    """A table with one line of headings; ``rows`` are tr elements."""
-    cells = [
-        item
-        if isinstance(item, Markup) and item.startswith("<t")
-        else element("th", item, scope="col")
-        for item in head
-    ]
-    return element(
-        "table",
-        element("thead", element("tr", *cells)),
-        element("tbody", *rows),
-        **attributes,
-    )
-
-
-def folded(title: object, *children: object, **attributes: Any) -> Markup:
-    """A part of the page that opens on demand."""
-    return element("details", element("summary", title), *children, **attributes)
-
-
-def scrolling(content: Markup, name: str) -> Markup:
-    """What may be wider than a phone, in a frame that scrolls, also by keyboard."""
-    return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=name)
-
-
 def lines_in_html(lines: str) -> Markup:
     """A text of several lines, as they are.
 
@@ -148,8 +100,9 @@ def lines_in_html(lines: str) -> Markup:
 def html_table(rows: Rows) -> Markup:
     """A table, for a notebook, whose own style applies, or for a page.
 
-    >>> html_table([["", "mean"], ["ERM", Shown("0.5", "[0.4, ?]", best=True)]])[59:-16]
-    '<tr><th>ERM</th><td><b>0.5</b><br><small>[0.4, ?]</small></td></tr>'
+    >>> rows = [["", "mean"], ["ERM", Shown("0.5", "[0.4, ?]", best=True)]]
+    >>> print(html_table(rows).partition("<tbody>")[2])
+    <tr><th>ERM</th><td><b>0.5</b><br><small>[0.4, ?]</small></td></tr></tbody></table>
     """
     head, *body = [[_in_html(cell) for cell in row] for row in rows]
     lines = "".join(

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from eqrm.evaluation.inference.comparison import SMOOTH
-from eqrm.evaluation.presenting.report.answer import Answer, Fact
-from eqrm.evaluation.presenting.report.levels import level_label
+from eqrm.evaluation.presenting.report.answer import Answer, Fact, level_label
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.level import Level
 from eqrm.tabular.findings import minded_of

@@ -75,8 +75,7 @@ def with_references(domains: int = 40, predictors: Sequence[str] = ("sure",)) ->
 
 def sentence_of(evaluation: Evaluation, predictor: str, alpha: float) -> str:
     """What the certificate says, up to its assumption, which the page states once."""
-    certificate = eqrm.evaluation.quantile_bound(evaluation[predictor].risks, alpha)
-    return certificate.sentence.partition(", provided")[0] + "."
+    return f"{eqrm.evaluation.quantile_bound(evaluation[predictor].risks, alpha).statement}."
 
 
 def unpacked(column: dict[str, Any]) -> NDArray[np.float64]:

@@ -71,16 +71,13 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize("number", [1, 2, 6, 12])
-def test_without_scripts_there_are_verdict_picture_table_and_certificate(number: int) -> None:
+def test_without_scripts_there_are_verdict_table_and_certificate(number: int) -> None:
     evaluation = measured(40, TWELVE[:number])
     found = Elements(report_html(evaluation))
     assert not found.open
     summary = summarised(evaluation)
     answer = answer_of(evaluation, summary, evaluation.risk_table())
     assert found.text.index(answer.sentence) < found.text.index("Models at each level")
-    dots = [a for t, a in found.found if t == "circle"]
-    assert len(dots) == number
-    assert [a["class"] for a in dots].count("dot chosen") == 1
     assert found.count("td", "here") == number
     for name in TWELVE[:number]:
         assert name in found.text
@@ -121,7 +118,7 @@ def test_a_reference_that_is_better_is_the_verdict_and_gains_are_not_claimed() -
     assert "A reference (a constant, or a recalibration) has a clearly lower 0.9-quantile" in (
         page.text
     )
-    assert page.count("circle", "ref") == 3
+    assert page.count("span", "ref") >= 3
     assert page.count("tbody", "refs") == 1
     assert "AUC" in page.text
 

@@ -87,8 +87,8 @@ class Certificate(Finding):
         return bool(self.estimated)
 
     @property
-    def sentence(self) -> str:
-        """The statement for a reader who knows no statistics."""
+    def statement(self) -> str:
+        """What is stated, without the assumption."""
         if self.threshold is None:
             risk, share = rounded_up(self.bound), as_percent(self.alpha or 0.0)
         else:
@@ -98,9 +98,18 @@ class Certificate(Finding):
             statement = f"{CROSS_FITTED}: {statement[0].lower()}{statement[1:]}"
         if self.approximate:
             statement = f"Approximate, because {self.estimated}: {statement}"
-        ending = f" {VACUOUS}" if self.vacuous else ""
-        ending += f" {self.doubt}" if self.doubt else ""
-        return f"{statement}, provided that {self.assumption}.{ending}"
+        return statement
+
+    @property
+    def assumed(self) -> str:
+        """The assumption, that the bound is vacuous, and what speaks against it."""
+        ending = (VACUOUS if self.vacuous else "", self.doubt)
+        return " ".join([f"{self.assumption}.", *filter(None, ending)])
+
+    @property
+    def sentence(self) -> str:
+        """The statement for a reader who knows no statistics."""
+        return f"{self.statement}, provided that {self.assumed}"
 
 
 def statement_about(risk_kind: str, confidence: float, share: str, risk: str, about: str) -> str:

@@ -8,8 +8,8 @@ size of the domain, or differ between training and held-out domains are evidence
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -44,9 +44,10 @@ _ADVICE = {
 class ExchangeabilityTest(Finding):
     """A test of whether domains are exchangeable: drawn independently from one distribution.
 
-    ``p_value`` is small where the risks would be surprising if they were. ``statistics`` holds
-    what was computed, ``warning`` describes what was found, or is None; ``rejected`` is then the
-    statistic that speaks against it most ("trend" or "serial", of an order).
+    ``by`` is the order that was tested ("time", "size"), if one was. ``p_value`` is small where the
+    risks would be surprising if they were. ``statistics`` holds what was computed, ``warning``
+    describes what was found, or is None; ``rejected`` is then the statistic that speaks against it
+    most ("trend" or "serial", of an order).
     """
 
     what: str
@@ -55,7 +56,8 @@ class ExchangeabilityTest(Finding):
     statistics: dict[str, float]
     domains: int
     method: str
-    warning: str | None
+    warning: str | None = None
+    by: str = ""
 
     @property
     def sentence(self) -> str:
@@ -98,15 +100,16 @@ def order_test(
         found, p_values = _normal_limit(arranged, places, serial)
         method = "normal limit"
     p_value = min(1.0, len(p_values) * min(p_values.values()))
-    return ExchangeabilityTest(
+    test = ExchangeabilityTest(
+        by=by,
         what=f"changes {_ALONG.get(by, f'with {by}')}",
         p_value=p_value,
         statistics=found,
         domains=values.size,
         method=method,
-        warning=_order_warning(by, p_value, found, p_values),
         rejected=min(p_values, key=p_values.__getitem__) if p_value < SIGNIFICANT else None,
     )
+    return test if test.rejected is None else replace(test, warning=order_warning([test]))
 
 
 def doubt_about(tests: Iterable[ExchangeabilityTest]) -> str:
@@ -120,7 +123,7 @@ def doubt_about(tests: Iterable[ExchangeabilityTest]) -> str:
     'The order test rejects this (p = 0.0004): the bound that applies is the one for the next ...
     """
     for test in tests:
-        if test.rejected is not None and test.what == f"changes {_ALONG['time']}":
+        if test.rejected is not None and test.by == "time":
             return (
                 f"The order test rejects this (p = {test.p_value:.2g}): the bound that applies is "
                 f"{_APPLIES[test.rejected]}."
@@ -243,20 +246,21 @@ def _rank_statistics(ranks: Any, places: Vector, serial: bool) -> dict[str, Any]
     return found
 
 
-def _order_warning(
-    by: str, p_value: float, found: dict[str, float], p_values: dict[str, float]
-) -> str | None:
-    if p_value >= SIGNIFICANT:
-        return None
-    if p_values["trend"] == min(p_values.values()):
-        direction = "grows" if found["trend"] > 0.0 else "falls"
-        seen = f"Risk {direction} {_ALONG.get(by, f'with {by}')}"
-        correlation, advice = found["trend"], _ADVICE.get(by, "New domains may differ from these.")
+def order_warning(tests: Sequence[ExchangeabilityTest]) -> str:
+    """What tests of one order found that reject alike, with the span of their numbers."""
+    first, rejected = tests[0], tests[0].rejected or "trend"
+    values = sorted(test.statistics[rejected] for test in tests)
+    if rejected == "trend":
+        along = _ALONG.get(first.by, f"with {first.by}")
+        seen = f"Risk {'grows' if values[0] > 0.0 else 'falls'} {along}"
+        advice = _ADVICE.get(first.by, "New domains may differ from these.")
     else:
-        similar = found["serial"] > 0.0
-        seen = f"Consecutive domains have {'similar' if similar else 'alternating'} risks"
-        correlation, advice = found["serial"], _ADVICE["serial"]
-    return f"{seen} (rank correlation {correlation:+.2f}, p = {p_value:.2g}). {advice}"
+        seen = f"Consecutive domains have {'similar' if values[0] > 0.0 else 'alternating'} risks"
+        advice = _ADVICE["serial"]
+    low, high = f"{values[0]:+.2f}", f"{values[-1]:+.2f}"
+    span = low if low == high else f"{low} to {high}"
+    p = f"p {'=' if len(tests) == 1 else 'at most'} {max(test.p_value for test in tests):.2g}"
+    return f"{seen} (rank correlation {span}, {p}). {advice}"
 
 
 def _shift_warning(p_value: float, rank_p: float, higher: float) -> str | None:

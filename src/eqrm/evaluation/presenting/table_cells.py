@@ -92,19 +92,24 @@ class Cell:
         return f"{self.text}{'*' if self.best else ' '}"
 
     @property
-    def interval(self) -> str:
-        """The interval with the same digits; an open end is a question mark.
-
-        >>> Cell(0.5234, 0.4711, None, 0.03).interval
-        '[0.471, ?]'
-        """
+    def ends(self) -> tuple[str, str] | None:
+        """The ends of the interval with the same digits; an open end is a question mark."""
         if self.low is None and self.high is None:
-            return ""
+            return None
         low, high = (
             "?" if end is None else rounded_by_error(self.error, self.value, end)[1]
             for end in (self.low, self.high)
         )
-        return f"[{low}, {high}]"
+        return low, high
+
+    @property
+    def interval(self) -> str:
+        """The interval in brackets; nothing where both ends are open.
+
+        >>> Cell(0.5234, 0.4711, None, 0.03).interval
+        '[0.471, ?]'
+        """
+        return "" if self.ends is None else f"[{self.ends[0]}, {self.ends[1]}]"
 
 
 def of_metric(cell: Cell) -> Cell:

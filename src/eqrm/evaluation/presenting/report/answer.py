@@ -1,26 +1,36 @@
-"""The answer that a report begins with: which model, how sure, and what it was compared with."""
+"""What a report says of an evaluation: which model, how sure, and what could be wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import QUANTILE, SMOOTH, Difference, paired_differences
+from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, order_warning
 from eqrm.evaluation.inference.gains import MARGIN, fewest_to_compare
+from eqrm.evaluation.inference.nested.findings import INDEPENDENT
+from eqrm.evaluation.inference.noise import MUCH, ONE_EXAMPLE
 from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.presenting.table_cells import quantiles_at, rounded_difference
 from eqrm.evaluation.rounding import as_needed, as_percent, rounded_by_error
 from eqrm.level import Level
+from eqrm.markup import label
 from eqrm.risks import MeasuredRisks
 from eqrm.text import one_line
 
+HIGHEST = 0.99999
+"""The slider's last level; others beyond it are called by their logarithm."""
 LOWEST = "lowest quantile here"
 NEXT_MODEL, BEST_REFERENCE = "the next best model", "the best reference"
+ADVICE = (
+    "Measure domains on more examples. The domains with the highest measured risks need not be the "
+    "worst domains."
+)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -68,6 +78,20 @@ class ShownModel(NamedTuple):
     reference: bool
     chosen: bool
     trained_for: Level | None
+
+    @property
+    def kind(self) -> str:
+        """How it is drawn: chosen, ref or model."""
+        return "chosen" if self.chosen else "ref" if self.reference else "model"
+
+
+def level_label(level: Level) -> str:
+    """What the page calls a level; the slider and the table call it the same.
+
+    >>> level_label(Level(0.9)), level_label(Level(log_tail=-100.0))
+    ('0.9', '1-e^-100')
+    """
+    return f"{level.alpha:g}" if level.alpha <= HIGHEST or level.tail == 0.0 else str(level)
 
 
 def shown_models(evaluation: Evaluation, answer: Answer) -> list[ShownModel]:
@@ -190,6 +214,140 @@ def _certified(found: Certificate | Refused) -> tuple[str, tuple[str, ...]]:
     """Without anything to compare with, the certificate is the answer."""
     if isinstance(found, Refused):
         return found.sentence, ()
-    told, _, provided = found.sentence.partition(", provided that ")
     doubted = " But a test rejects the assumption behind this." if found.doubt else ""
-    return f"{told}.{doubted}", (f"This assumes that {provided}",)
+    return f"{found.statement}.{doubted}", (f"This assumes that {found.assumed}",)
+
+
+def doubts_of(
+    evaluation: Evaluation,
+    summary: Summary,
+    answer: Answer,
+    rows: Sequence[ShownModel],
+    confidence: float,
+) -> list[Fact]:
+    """All facts, those about the whole evaluation first."""
+    return [
+        *_few(summary, answer),
+        *_picked(answer, rows, confidence),
+        *answer.facts,
+        *_against_references(summary, rows, answer),
+        *_noise(summary),
+        *_order(summary),
+        *([] if evaluation.nesting is None else [Fact(INDEPENDENT)]),
+        *(Fact(text) for text in summary.notes),
+    ]
+
+
+def concerned(fact: Fact, rows: Sequence[ShownModel]) -> list[object]:
+    """The models that a fact names: none where it concerns all rows."""
+    predictors = {row.name for row in rows if not row.reference}
+    who = [row.name for row in rows if row.name in fact.models]
+    if fact.models and predictors <= set(who) and len(predictors) > 1:
+        return ["all models"]
+    return [label(name) for name in who] if len(who) < len(rows) else []
+
+
+def _few(summary: Summary, answer: Answer) -> list[Fact]:
+    refused = summary.certificates[answer.chosen]
+    return [Fact(f"No certificate: {refused}")] if isinstance(refused, Refused) else []
+
+
+def _picked(answer: Answer, rows: Sequence[ShownModel], confidence: float) -> list[Fact]:
+    models = [row for row in rows if not row.reference]
+    if not answer.picked or len(models) == 1:
+        return []
+    return [
+        Fact(
+            f"This model is marked because its quantile is the lowest of {len(models)} on these "
+            f"domains. A certificate has {as_percent(confidence)} confidence for a model that was "
+            "fixed before; the bound for a model picked on these domains stands below it.",
+            (answer.chosen,),
+        )
+    ]
+
+
+def _against_references(summary: Summary, rows: Sequence[ShownModel], answer: Answer) -> list[Fact]:
+    found, level = [], summary.alpha
+    beaten = [name for name, beside in summary.references.items() if beside.beaten]
+    if beaten:
+        found.append(
+            Fact(
+                f"A reference (a constant, or a recalibration) has a clearly lower "
+                f"{level}-quantile of risk.",
+                tuple(beaten),
+            )
+        )
+    unclear = [name for name in summary.unclear_gains() if name not in beaten]
+    if unclear:
+        found.append(
+            Fact(
+                f"Lower than the first model at level {level}, but not clearly lower than every "
+                "reference: this is not a gain.",
+                tuple(unclear),
+            )
+        )
+    means = {row.name: float(row.risks.risks.mean()) for row in rows}
+    if answer.constants:
+        best = min(answer.constants, key=means.__getitem__)
+        dearer = [r.name for r in rows if not r.reference and means[r.name] > means[best]]
+        if dearer:
+            found.append(
+                Fact(
+                    f"The mean risk is higher than that of the constant {best!r} "
+                    f"({means[best]:.4g}): on average the constant predicts better.",
+                    tuple(dearer),
+                )
+            )
+    return found
+
+
+def _noise(summary: Summary) -> list[Fact]:
+    splits = {name: split for name, split in summary.noise.items() if split is not None}
+    whole = {n: s.noise_share for n, s in splits.items() if s.noise_share >= MUCH}
+    tail = {
+        n: s.tail_noise_share
+        for n, s in splits.items()
+        if n not in whole and s.tail_noise_share >= MUCH
+    }
+    # Where others have a split, the noise of a constant is not known, and domains have examples.
+    found = [] if splits else [Fact(f"{ONE_EXAMPLE}.", tuple(summary.noise))]
+    if whole:
+        found.append(
+            Fact(
+                f"{_percents(whole.values())} of the spread of the measured risks is sampling "
+                f"noise. {ADVICE}",
+                tuple(whole),
+            )
+        )
+    if tail:
+        alpha = next(iter(splits.values())).alpha
+        found.append(
+            Fact(
+                f"Beyond the {alpha:.4g}-quantile, {_percents(tail.values())} of the distance to "
+                f"the mean is sampling noise: the tail consists of domains with few examples. "
+                f"{ADVICE}",
+                tuple(tail),
+            )
+        )
+    return found
+
+
+def _order(summary: Summary) -> list[Fact]:
+    """Tests that reject, one line for all models with the same finding."""
+    found: dict[tuple[str, str, bool], dict[str, ExchangeabilityTest]] = {}
+    for name, tests in summary.exchangeability.items():
+        for test in tests:
+            if test.rejected is not None:
+                alike = test.by, test.rejected, test.statistics[test.rejected] > 0.0
+                found.setdefault(alike, {})[name] = test
+    return [Fact(order_warning(list(tests.values())), tuple(tests)) for tests in found.values()]
+
+
+def _percents(shares: Iterable[float]) -> str:
+    """One share, or from the smallest to the largest.
+
+    >>> _percents([0.5]), _percents([0.71, 0.55])
+    ('50%', '55% to 71%')
+    """
+    known = sorted(round(100.0 * share) for share in shares)
+    return f"{known[0]}%" if known[0] == known[-1] else f"{known[0]}% to {known[-1]}%"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.inference.binomial_ranks import domains_needed, highest_level
+from eqrm.evaluation.inference.cdf_bands import CdfBand, spaced_ranks
+from eqrm.evaluation.inference.certificates import MEASURED, TRUE, new_domains
 from eqrm.evaluation.inference.comparison import SMOOTH
-from eqrm.evaluation.inference.noise import NoiseSplit
+from eqrm.evaluation.inference.nested.bounds import new_members
+from eqrm.evaluation.inference.noise import NoiseSplit, denoised_risks
+from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.evaluation.measuring.metrics import loss_in_words
-from eqrm.evaluation.presenting.report import levels, shapes
-from eqrm.evaluation.presenting.report.answer import Answer, ShownModel
+from eqrm.evaluation.presenting.report.answer import HIGHEST, Answer, ShownModel, level_label
 from eqrm.evaluation.presenting.report.packing import (
     FEWEST_BYTES,
     MOST_BYTES,
@@ -21,9 +27,15 @@ from eqrm.evaluation.presenting.report.packing import (
 )
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
-from eqrm.evaluation.rounding import decimals, digits_of_spread, significant
+from eqrm.evaluation.presenting.table_cells import quantiles_at
+from eqrm.evaluation.rounding import EQUAL, decimals, digits_of_spread, rounded_up, significant
+from eqrm.risks import MeasuredRisks
 
 MOST_POINTS = 2000
+LOWEST = 0.001
+MOST_STEPS = 500
+"""With more domains, the CDF is drawn at this many of its steps, dense near both ends."""
+FAR = 12.0
 
 
 def unit_of_risk(loss: str) -> str:
@@ -44,14 +56,14 @@ def report_content(
 ) -> dict[str, Any]:
     """Everything that scripts need, ready for JSON."""
     models = [row for row in rows if row.name in evaluation.predictors]
-    steps = min(shapes.MOST_STEPS, 3 * shapes.MOST_STEPS // len(rows))
-    start = levels.starting_level(summary.alpha)
+    steps = min(MOST_STEPS, 3 * MOST_STEPS // len(rows))
+    start = min(max(summary.alpha.alpha, LOWEST), HIGHEST)  # the ends of the slider
     unit = unit_of_risk(evaluation.loss)
     all_risks = [row.risks.risks for row in rows]
     content: dict[str, Any] = {
         "predictors": [middle_cut(row.name) for row in rows],
         "signs": [row.sign for row in rows],
-        "trained": [row.trained_for and levels.level_label(row.trained_for) for row in rows],
+        "trained": [row.trained_for and level_label(row.trained_for) for row in rows],
         "references": [int(row.reference) for row in rows],
         "chosen": next(i for i, row in enumerate(rows) if row.chosen),
         "role": answer.role,
@@ -61,16 +73,14 @@ def report_content(
         "confidence": table.confidence,
         "smooth": table.interpolation == SMOOTH,
         "domains": len(evaluation.domains),
-        "view": shapes.view_of(all_risks),
+        "view": view_of(all_risks),
         "means": [_mean(row) for row in rows],
         "decimals": [_decimals(table, row.name) for row in rows],
-        "shapes": [shapes.curve_shape(risks, steps) for risks in all_risks],
+        "shapes": [curve_shape(risks, steps) for risks in all_risks],
         "band": None
         if evaluation.nesting is not None
-        else shapes.band_shape(
-            evaluation.cdf_band(table.confidence, predictor=answer.chosen), steps
-        ),
-        "levels": levels.about_levels(evaluation, rows, table, start, answer.picked),
+        else band_shape(evaluation.cdf_band(table.confidence, predictor=answer.chosen), steps),
+        "levels": about_levels(evaluation, rows, table, start, answer.picked),
         "verdicts": dict(answer.at_levels),
         "noise": [_noise(summary.noise[row.name]) for row in models],
         "sampled": sampled_points(models),
@@ -108,3 +118,154 @@ def sampled_points(rows: list[ShownModel]) -> dict[str, Any] | None:
             significant(row.risks.risks[chosen], digits_of_spread(row.risks.risks)) for row in rows
         ],
     }
+
+
+def stops_of(table: RiskTable, start: float = 0.9) -> list[float]:
+    """The levels that the slider stops at: an even scale, finer at the end, the table's own,
+    and where it starts.
+
+    >>> import eqrm
+    >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
+    >>> stops = stops_of(found.risk_table(levels=[0.123]))
+    >>> stops[0], stops[-1], 0.123 in stops, 0.9 in stops
+    (0.05, 0.999, True, True)
+    """
+    even = [i / 100 for i in range(5, 100)] + [0.985, *(i / 1000 for i in range(991, 1000))]
+    own = [round(s.level.alpha, 12) for s in table.statistics if s.level is not None]
+    return sorted(
+        {*even, *(alpha for alpha in own if LOWEST <= alpha <= HIGHEST), round(start, 12)}
+    )
+
+
+def about_levels(
+    evaluation: Evaluation, rows: list[ShownModel], table: RiskTable, start: float, picked: bool
+) -> dict[str, Any]:
+    """For every stop: quantiles, certificates, or how many domains those would need.
+
+    ``picked`` says that the chosen model was picked among all on these domains: its certificate is
+    then computed for all of them at once, too.
+    """
+    stops, groups, confidence = stops_of(table, start), evaluation.groups, table.confidence
+    units = len(evaluation.domains if groups is None else set(groups))
+    reach = highest_level(units, confidence)
+    models = [row for row in rows if row.name in evaluation.predictors]
+    chosen = next(row for row in rows if row.chosen)
+    compared = sum(not row.reference for row in rows)
+    return {
+        "alphas": stops,
+        "labels": [f"{alpha:g}" for alpha in stops],
+        "start": stops.index(round(start, 12)),
+        "needed": [domains_needed(a, confidence) if a > reach else None for a in stops],
+        "withinReach": significant(np.floor(1000 * reach) / 1000),
+        "units": [units, "domains" if groups is None else "groups"],
+        "about": {kind: _about(evaluation, kind) for kind in (MEASURED, TRUE)},
+        "quantiles": [_quantiles(row.risks.risks, stops, table.interpolation) for row in rows],
+        "bounds": [_stated(evaluation, stops, confidence, row.name) for row in models],
+        "compared": compared if picked and compared > 1 else None,
+        "chosen": _of_chosen(evaluation, chosen, stops, confidence, compared if picked else 1),
+    }
+
+
+def _about(evaluation: Evaluation, kind: str) -> str:
+    """The new domains that statements about this kind of risk are about."""
+    nesting = evaluation.nesting
+    return new_domains(kind) if nesting is None else new_members(kind, nesting.labels)
+
+
+def _of_chosen(
+    evaluation: Evaluation, row: ShownModel, stops: list[float], confidence: float, compared: int
+) -> dict[str, Any]:
+    """More about the one model that the page certifies."""
+    band, denoised = evaluation.cdf_band(confidence, predictor=row.name), _denoised(row.risks)
+    together = 1.0 - (1.0 - confidence) / compared
+    return {
+        "denoised": None if denoised is None else _quantiles(denoised, stops),
+        "atOnce": [_upper_limit(band, alpha) for alpha in stops],
+        "picked": _stated(evaluation, stops, together, row.name) if compared > 1 else None,
+        "true": None
+        if evaluation.bounds is None
+        else _stated(evaluation, stops, confidence, row.name, true_risk=True),
+    }
+
+
+def _quantiles(risks: Vector, stops: list[float], interpolation: str = "step") -> Any:
+    return significant(quantiles_at(risks, stops, interpolation), digits_of_spread(risks, 6))
+
+
+def _stated(
+    evaluation: Evaluation,
+    stops: list[float],
+    confidence: float,
+    name: str,
+    true_risk: bool = False,
+) -> list[list[Any] | None]:
+    """The bound of each certificate as text, and whether it is vacuous; None: too few domains."""
+    found: list[list[Any] | None] = []
+    for alpha in stops:
+        try:
+            made = evaluation.certificate(alpha, confidence, true_risk=true_risk, predictor=name)
+            found.append([rounded_up(made.bound), int(made.vacuous)])
+        except TooFewDomainsError:
+            found.append(None)
+    return found
+
+
+def _upper_limit(band: CdfBand, alpha: float) -> str | None:
+    limit = band.quantile_limits(alpha)[1]
+    return rounded_up(limit) if np.isfinite(limit) else None
+
+
+def _denoised(risks: MeasuredRisks) -> Vector | None:
+    if not (risks.counts > 1).any():
+        return None
+    return denoised_risks(risks.risks, risks.counts, risks.variances)
+
+
+def curve_shape(risks: Vector, steps: int = MOST_STEPS) -> dict[str, Any]:
+    """The step CDF at some or all of its steps.
+
+    >>> curve_shape(np.array([0.4, 0.1, 0.2]))
+    {'risks': [0.1, 0.2, 0.4], 'cdf': [0.33333, 0.66667, 1.0]}
+    """
+    ranks = spaced_ranks(risks.size, steps)
+    return {
+        "risks": significant(np.sort(risks)[ranks - 1], digits_of_spread(risks)),
+        "cdf": significant(ranks / risks.size),
+    }
+
+
+def band_shape(band: CdfBand, steps: int = MOST_STEPS) -> list[Any]:
+    """The lower and the upper limits of a band at the same steps, and before the first.
+
+    >>> from eqrm.evaluation.inference.cdf_bands import cdf_band
+    >>> lower, upper = band_shape(cdf_band(np.array([0.1, 0.2, 0.4])))
+    >>> len(lower), upper[-1]
+    (4, 1.0)
+    """
+    ranks = [0, *spaced_ranks(band.risks.size, steps)]
+    return [significant(limits[ranks]) for limits in (band.lower, band.upper)]
+
+
+def view_of(all_risks: Sequence[Vector]) -> dict[str, Any]:
+    """The risks that the axes span, and how many domains lie beyond their end.
+
+    An axis that reached a far outlier would squeeze everything else: it ends at most twelve
+    times as far beyond the median as the .95-quantile lies.
+
+    >>> view_of([np.array([0.0, 1.0, 2.0])])["beyond"]
+    0
+    """
+    ends = []
+    for risks in all_risks:
+        middle, far = np.quantile(risks, [0.5, 0.95])
+        ends.append(float(middle + FAR * (far - middle)) if far > middle else np.inf)
+    low = min(float(risks.min()) for risks in all_risks)
+    high = min(max(float(risks.max()) for risks in all_risks), max(ends))
+    room = 0.04 * (high - low)
+    low, high = (max(low - room, 0.0) if low >= 0.0 else low - room), high + room
+    if high - low <= EQUAL * max(abs(low), abs(high)):
+        half = 0.5 * abs(low) or 0.5
+        low, high = low - half, low + half
+    beyond = max(int((risks > high).sum()) for risks in all_risks)
+    digits = digits_of_spread([low, high])
+    return {"low": significant(low, digits), "high": significant(high, digits), "beyond": beyond}

@@ -12,32 +12,45 @@ from __future__ import annotations
 import base64
 import hashlib
 import platform
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import eqrm
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_models
-from eqrm.evaluation.presenting.report.content import report_content
-from eqrm.evaluation.presenting.report.details import details_part
-from eqrm.evaluation.presenting.report.doubts import doubts_of, doubts_part
-from eqrm.evaluation.presenting.report.packing import as_safe_json
-from eqrm.evaluation.presenting.report.picture import static_picture
-from eqrm.evaluation.presenting.report.sections import (
-    about_part,
-    certificate_part,
-    ends_part,
-    levels_part,
-    table_note,
+from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
+from eqrm.evaluation.inference.noise import ONE_EXAMPLE
+from eqrm.evaluation.inference.risk_checks import Refused
+from eqrm.evaluation.presenting.report.answer import (
+    Answer,
+    ShownModel,
+    answer_of,
+    concerned,
+    doubts_of,
+    level_label,
+    shown_models,
 )
+from eqrm.evaluation.presenting.report.content import report_content
+from eqrm.evaluation.presenting.report.packing import as_safe_json, middle_cut
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
+from eqrm.evaluation.presenting.table_cells import (
+    Statistic,
+    WorstDomain,
+    rounded_difference,
+    worst_domains,
+)
+from eqrm.evaluation.rounding import as_percent, rounded, rounded_up
 from eqrm.files.writing import whole_file
-from eqrm.markup import element, joined, label, text, typeset
+from eqrm.level import Level
+from eqrm.markup import Markup, label, text, typeset
+from eqrm.risks import MeasuredRisks
+from eqrm.text import one_line
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,6 +67,12 @@ SCRIPTS = (
 )
 STYLES = ("page.css", "report.css")
 LONG_SENTENCE = 75
+MOST_COLUMNS = 6
+"""Levels with a column of their own; the slider's column shows any other."""
+FIRST_COLUMNS = (0.5, 0.9, 0.99, 1.0, 0.95, 0.75, 0.25, 0.0)
+ENDS = {"0": "lowest", "1": "highest"}
+LISTED = 5
+NOT_TESTED = "Not tested: there are fewer than five domains."
 IN_PYTHON = "eqrm.evaluate(…) and write_report(…), called from Python"
 
 
@@ -104,7 +123,7 @@ def report_html(
     told = answer or answer_of(evaluation, known, shown)
     rows = shown_models(evaluation, told)
     content = report_content(evaluation, shown, known, told, rows)
-    start = content["levels"]["labels"][content["levels"]["start"]]
+    models = [row for row in rows if row.name in evaluation.predictors]
     chosen = next(row for row in rows if row.chosen)
     facts = doubts_of(evaluation, known, told, rows, shown.confidence)
     return assembled_page(
@@ -113,29 +132,154 @@ def report_html(
         content,
         command=command or IN_PYTHON,
         styles=STYLES,
-        parts={
-            "title": text(told.sentence),
-            "sentence": element(
-                "h1", typeset(told.sentence), id="sentence", class_=_size(told.sentence)
-            ),
-            "evidence": joined(*(element("p", typeset(each)) for each in told.evidence)),
-            "about": text(about_part(evaluation, content["risk"])),
-            "picture": static_picture(content),
-            "start": text(start),
-            "chosen": label(chosen.name),
-            "levels": levels_part(shown, rows, told, content),
-            "tablenote": text(table_note(shown, rows, content["unit"])),
-            "certificate": certificate_part(known, rows, evaluation, start),
-            "doubts": doubts_part(facts, rows),
-            "ends": ends_part(chosen.risks),
-            "details": details_part(evaluation, shown, known, told, rows),
-        },
+        title=told.sentence,
+        answer=told,
+        long=len(told.sentence) > LONG_SENTENCE,
+        about=about(evaluation, content["risk"]),
+        evaluation=evaluation,
+        summary=known,
+        table=shown,
+        rows=rows,
+        models=models,
+        chosen=chosen,
+        levels=_levels(shown, rows, content),
+        tablenote=table_note(shown, rows, content["unit"]),
+        facts=[(fact.text, concerned(fact, rows)) for fact in facts],
+        ends=_ends(chosen.risks),
+        numbers={row.name: _numbers(shown, known, row) for row in rows},
+        told=_told(known, models),
     )
 
 
-def _size(sentence: str) -> str | None:
-    """Long sentences in a smaller font."""
-    return "longer" if len(sentence) > LONG_SENTENCE else None
+def _levels(shown: RiskTable, rows: Sequence[ShownModel], content: dict[str, Any]) -> Any:
+    """The table of levels: where the cells of its columns are, and the slider's own column.
+
+    Columns are the levels of trained models first, then usual ones; narrow screens drop the last
+    ones (classes p1 to p3). At a level of the table the slider shows what the table has.
+    """
+    levels = content["levels"]
+    start = levels["labels"][levels["start"]]
+    known = {
+        level_label(s.level): i
+        for i, s in enumerate(shown.statistics)
+        if s.kind == QUANTILE and s.level is not None
+    }
+    own = [row.trained_for and level_label(row.trained_for) for row in rows]
+    usual = [level_label(Level(alpha)) for alpha in FIRST_COLUMNS]
+    wanted = dict.fromkeys([*own, start, *usual, *known])
+    chosen = [level for level in wanted if level in known][:MOST_COLUMNS]
+    columns = [
+        {
+            "place": place,
+            "level": level,
+            "title": ENDS.get(level, level),
+            "kind": f"p{1 + chosen.index(level) // 2}",
+        }
+        for level, place in known.items()
+        if level in chosen
+    ]
+    if start in known:
+        now = [shown.all_cells[row.name][known[start]].text for row in rows]
+    else:
+        now = [
+            rounded(quantiles[levels["start"]], places)
+            for quantiles, places in zip(levels["quantiles"], content["decimals"], strict=True)
+        ]
+    return {
+        "start": start,
+        "mean": next(i for i, s in enumerate(shown.statistics) if s.kind == MEAN),
+        "columns": columns,
+        "rows": list(zip(rows, own, now, strict=True)),
+        # A level that has a column of its own needs no second one.
+        "here": "here twice" if start in chosen else "here",
+    }
+
+
+def _ends(risks: MeasuredRisks) -> list[tuple[str, str, list[WorstDomain]]]:
+    """The worst and the best domains of a model."""
+    flipped = MeasuredRisks(risks.domains, risks.counts, -risks.risks, risks.variances)
+    best = [replace(each, risk=-each.risk) for each in worst_domains(flipped, LISTED)]
+    worst = list(worst_domains(risks, LISTED))
+    return [("worst", "Highest risk", worst), ("best", "Lowest risk", best)]
+
+
+def _told(summary: Summary, models: Sequence[ShownModel]) -> dict[str, dict[str, Any]]:
+    """What tests found, in sentences, by part of the details and model."""
+    told: dict[str, dict[str, Any]] = {}
+    for name in (row.name for row in models):
+        split, beside = summary.noise[name], summary.references.get(name)
+        nested, tests = summary.nested.get(name), summary.exchangeability[name]
+        found = {
+            "noise": f"{ONE_EXAMPLE}." if split is None else split.sentence,
+            "references": [] if beside is None else [beside.sentence],
+            "tests": [test.sentence for test in tests] or [NOT_TESTED],
+            "nested": [] if nested is None else nested.sentences,
+            "in_time": summary.sentences_in_time(name),
+        }
+        for part, sentences in found.items():
+            told.setdefault(part, {})[name] = sentences
+    return told
+
+
+def _numbers(shown: RiskTable, summary: Summary, row: ShownModel) -> list[list[object]]:
+    """Headings, and every statistic of a model with its difference from the first model."""
+    differences = {
+        Statistic.of(found): found
+        for found in summary.differences.get(row.name, [])
+        if not found.refused
+    }
+    lines: list[list[object]] = [["Statistic", "Risk", f"{as_percent(shown.confidence)} interval"]]
+    if differences:
+        lines[0] += [Markup(f"Minus {label(one_line(summary.baseline))}"), "Interval"]
+    for statistic, cell in zip(shown.statistics, shown.all_cells[row.name], strict=True):
+        line: list[object] = [_called(statistic), cell.text, cell.interval]
+        found = differences.get(statistic)
+        if found is not None:
+            value, low, high = rounded_difference(found)
+            line += [f"{value}{' (clear)' if found.clear else ''}", f"[{low}, {high}]"]
+        elif differences:
+            line += ["", ""]
+        lines.append(line)
+    return lines
+
+
+def _called(statistic: Statistic) -> str:
+    if statistic.level is None:
+        return "mean"
+    quantile = statistic.kind == QUANTILE
+    return f"{statistic.level}-quantile" if quantile else f"mean beyond {statistic.level}"
+
+
+def about(evaluation: Evaluation, risk: str) -> str:
+    """What was measured, in the line below the verdict."""
+    counts = next(iter(evaluation.predictors.values())).counts
+    least, median, most = int(counts.min()), int(np.median(counts)), int(counts.max())
+    sizes = f"{most:,} in each" if least == most else f"{least:,} to {most:,}, median {median:,}"
+    domains = f"{len(evaluation.domains):,} domains"
+    if evaluation.groups is not None:
+        domains += f" of {len(set(evaluation.groups)):,} groups"
+    return (
+        f"Measured on {evaluation.examples:,} examples in {domains} ({sizes}). "
+        f"Risk: the {risk} of a domain; lower is better.{evaluation.left_out}"
+    )
+
+
+def table_note(shown: RiskTable, rows: Sequence[ShownModel], risk: str) -> str:
+    """How to read the table of levels."""
+    estimate = " (Harrell–Davis estimates)" if shown.interpolation == SMOOTH else ""
+    parts = [
+        f"Risk ({risk}). A column such as 0.9 is a quantile{estimate}: nine of ten domains have at "
+        f"most this risk. Small: {as_percent(shown.confidence)} confidence intervals, if domains "
+        "are independent; ? where there are too few domains for a limit. Bold: lowest of the "
+        "column."
+    ]
+    if any(row.trained_for is not None for row in rows):
+        parts.append("Boxed: the level that a model was trained for.")
+    if any(row.reference for row in rows):
+        parts.append(
+            "Grey, with letters: references, the simpler alternatives that a model must beat."
+        )
+    return " ".join(parts)
 
 
 def assembled_page(
@@ -145,30 +289,23 @@ def assembled_page(
     *,
     command: str,
     styles: Sequence[str] = STYLES[:1],
-    parts: Mapping[str, str] | None = None,
+    **values: Any,
 ) -> str:
     """A page of the report's kind: a template and scripts of ``assets``, and its data as JSON.
 
-    The beginning and the end of templates, the same for all pages, are assets of their own.
-    ``parts`` are HTML for places of the template.
+    ``values`` are for the template, which escapes them.
     """
-    page = _asset(template)
-    for frame in ("opening", "closing", "made"):
-        page = page.replace(f"{{{{{frame}}}}}", _asset(f"{frame}.html"))
     style, script = _style(styles), _script(scripts)
-    versions = " · ".join(f"{name} {version}" for name, version in _versions().items())
-    filled = {
+    given = {
         "policy": _policy(style, script),
-        "style": style,
-        "script": script,
-        "data": as_safe_json(content),
+        "style": Markup(style),
+        "script": Markup(script),
+        "data": Markup(as_safe_json(content)),
         "title": "eqrm",
-        "command": text(command),
-        "versions": text(versions),
-        **(parts or {}),
+        "command": command,
+        "versions": " · ".join(f"{name} {version}" for name, version in _versions().items()),
     }
-    # One pass over the template alone: what is put in is never searched for places again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], page)
+    return rendered(template, **{**given, **values})
 
 
 def rendered(template: str, /, **values: Any) -> str:
@@ -188,8 +325,15 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"label": label, "typeset": typeset}
+    found.filters |= {"label": label, "typeset": typeset, "one_line": one_line}
+    found.filters |= {"middle_cut": middle_cut, "rounded_up": rounded_up, "joined": _joined}
+    found.tests["refused"] = lambda bound: isinstance(bound, Refused)
     return found
+
+
+def _joined(parts: Sequence[object]) -> Markup:
+    """Names with commas between them."""
+    return Markup(", ".join(map(text, parts)))
 
 
 def _versions() -> dict[str, str]:

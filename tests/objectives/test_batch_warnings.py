@@ -39,12 +39,12 @@ def told(
     num_domains: int | None = DOMAINS,
     steps: int = 3 * LOOKS,
 ) -> list[warnings.WarningMessage]:
-    """The warnings of some steps."""
-    weight = torch.ones((), requires_grad=True)
+    """The warnings of some steps; a row has the same loss whenever it comes."""
+    weight, known = torch.ones((), requires_grad=True), torch.rand(len(domains))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for rows in islice(batches, steps):
-            losses = weight * torch.rand(len(rows))
+            losses = weight * known[rows]
             objective(losses, domains[rows], num_domains).backward()
     return caught
 
@@ -137,6 +137,21 @@ def test_good_batches_are_not_warned_of(
     used: Callable[[], tuple[Tensor, Rows]], num_domains: int | None
 ) -> None:
     assert not told(EQRM(0.9), *used(), num_domains)
+
+
+@pytest.mark.parametrize("num_domains", [None, DOMAINS])
+def test_a_few_fresh_rows_of_every_domain_are_warned_of(num_domains: int | None) -> None:
+    """They are as many in every batch, as whole data are, but their risks are noise."""
+    batches = DomainBatches(ids(), examples_per_domain=4, steps=50)
+    (found,) = told(EQRM(0.9), ids(), batches, num_domains)
+    assert "about 4 rows per domain" in str(found.message)
+    differ = torch.arange(DOMAINS).repeat_interleave(ROWS).double()
+    weight, objective = torch.ones((), requires_grad=True), EQRM(0.9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in batches:  # where domains differ by far more than rows, it is no noise
+            losses = weight * (differ[rows] + torch.rand(len(rows)))
+            objective(losses, ids()[rows], num_domains).backward()
 
 
 @pytest.mark.parametrize("num_domains", [None, DOMAINS])

@@ -77,8 +77,8 @@ class RiskObjective(Objective):
             if kernel is not None:
                 losses, ids = checked_batch(losses, domains, num_domains)
                 if self._looks_at(losses):
-                    counts = ids.new_zeros(num_domains).scatter_add(0, ids, torch.ones_like(ids))
-                    self._batches.look(counts, None, self)
+                    seen = domain_risks(losses.detach(), ids, num_domains)
+                    self._batches.look(seen.values, seen.counts, None, self)
                 value: Tensor = OnTotals.apply(losses, ids, num_domains, kernel)  # type: ignore[no-untyped-call]
                 return value
         risks = domain_risks(losses, domains, num_domains)
@@ -116,7 +116,8 @@ class RiskObjective(Objective):
         return BatchWatch()
 
     def _of_watched_batch(self, risks: DomainRisks) -> Tensor:
-        self._batches.look(risks.counts, risks.names if risks.all_present else None, self)
+        names = risks.names if risks.all_present else None
+        self._batches.look(risks.values, risks.counts, names, self)
         return self.of_batch(risks)
 
     def of_batch(self, risks: DomainRisks) -> Tensor:

@@ -6,7 +6,8 @@ everything. In an ordinary shuffled DataLoader with 128 rows and 100 domains tra
 coin flip (docs/many-domains.md has the numbers). What is looked at are the rows of each domain in
 the first :data:`LOOKS` batches of a training:
 
-- Counts that do not change are those of whole data, or of batches of all domains: no warning.
+- Where all domains come in every batch with as many rows, and their risks stay alike from one batch
+  to the next, these are the whole data, or risks that are not noise: no warning.
 - Fewer than :data:`FEWEST_ROWS` rows per domain are warned of. A memory that averages over visits
   multiplies them by 1/(2·``averaging``); one with ``denoise`` needs 2 rows per domain.
 - Fewer than :data:`FEWEST_DOMAINS` domains without a memory are warned of, if the batches together
@@ -35,6 +36,8 @@ LOOKS = 10
 """Batches that are looked at."""
 FEWEST_ROWS, FEWEST_DENOISED = 16.0, 2.0
 FEWEST_DOMAINS, MANY_OTHERS = 5.0, 1.5
+ALIKE = 0.5
+"""The least correlation of the risks of domains between batches that are no noise."""
 REMEDY = (
     "Draw some domains and enough rows of each: DataLoader(data, batch_sampler="
     "eqrm.data.DomainBatches(domains, domains_per_batch=20, examples_per_domain=50))"
@@ -131,19 +134,21 @@ class BatchWatch:
     def __init__(self) -> None:
         self.done = False
         self._seen: list[Tensor] = []
-        self._before: tuple[Tensor, Sequence[Any] | None] | None = None
+        self._before: tuple[Tensor, Tensor, Sequence[Any] | None] | None = None
         self._places: Tensor | None = None
         self._names: set[Any] = set()
         self._fetched = Fetched()
 
     @torch.no_grad()
-    def look(self, counts: Tensor, names: Sequence[Any] | None, objective: Any) -> None:
-        """The rows (m,) of each domain in a batch.
+    def look(
+        self, risks: Tensor, counts: Tensor, names: Sequence[Any] | None, objective: Any
+    ) -> None:
+        """The risk and the rows (m,) of each domain in a batch.
 
         ``names`` are what they are called; None where every batch has the same m places.
         """
         if len(self._seen) < LOOKS:
-            self._remember(counts, names)
+            self._remember(risks, counts, names)
             if len(self._seen) < LOOKS:
                 return
             together = torch.stack(self._seen).sum(0)
@@ -157,24 +162,26 @@ class BatchWatch:
             self.done = True
             self._report(found, objective)
 
-    def _remember(self, counts: Tensor, names: Sequence[Any] | None) -> None:
-        """Rows, domains, and whether the counts differ from those of the batch before."""
+    def _remember(self, risks: Tensor, counts: Tensor, names: Sequence[Any] | None) -> None:
+        """Rows, domains, whether counts differ from those before, and how alike the risks are."""
         present, changes = counts > 0, torch.zeros_like(counts[:1], dtype=torch.bool)
+        alike = torch.ones_like(counts[:1], dtype=torch.double)
         if self._before is not None:
-            before, called = self._before
+            earlier, before, called = self._before
             same = called == names and before.shape == counts.shape
             changes = (before != counts).any() if same else ~changes
-        numbers = (counts.sum(), present.sum(), changes)
+            alike = _correlation(earlier, risks, present) if same else alike
+        numbers = (counts.sum(), present.sum(), changes, alike)
         self._seen.append(torch.stack([each.double().reshape(()) for each in numbers]))
-        self._before = counts, names
+        self._before = risks.double(), counts, names
         if names is None:
             self._places = present if self._places is None else self._places | present
         else:
             self._names.update(names)
 
     def _report(self, found: list[float], objective: Any) -> None:
-        rows, domains, changes, known = found
-        if not changes:
+        rows, domains, changes, alike, known = found
+        if not changes and alike >= ALIKE * LOOKS:
             return
         memory, name = getattr(objective, "memory", None), type(objective).__name__
         each, together = rows / domains, domains / LOOKS
@@ -199,6 +206,16 @@ class BatchWatch:
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles look for themselves, unless it was done."""
         return {**vars(BatchWatch()), "done": self.done}
+
+
+def _correlation(one: Tensor, two: Tensor, present: Tensor) -> Tensor:
+    """Of the risks of domains that are present in two batches; 1 where all are equal in one."""
+    share = present.double() / present.sum()
+    centred = [each.double() - (share * each.double()).sum() for each in (one, two)]
+    first, second = ((share * each.square()).sum() for each in centred)
+    product = (share * centred[0] * centred[1]).sum()
+    found = product / (first * second).sqrt()
+    return torch.where(first * second > 0.0, found, torch.ones_like(found))
 
 
 def _warn(message: str) -> None:

@@ -337,7 +337,7 @@ def test_a_measure_is_an_option(
     assert (model.measure, model.level_) == ("worst", eqrm.Level(1.0))
     code, _, error = run(capsys, *table, "--measure", "worst", "--alpha", "0.9")
     assert code == 2
-    assert "has no level: leave out alpha" in " ".join(error.split())
+    assert "has no level: leave out --alpha" in " ".join(error.split())
     code, _, error = run(capsys, *table, "--measure", "cvar")
     assert code == 2
     assert "Unknown measure 'cvar'" in error

@@ -168,10 +168,6 @@ ASKED = ["--target", "sold", "--domain", "shop", "--order", "week"]
             "--test, --certify, --test-after and --test-last cannot be combined: each of them "
             "chooses the held-out domains. Use one.",
         ),
-        (
-            [*ASKED, "--seed", "1", "--model", "linear"],
-            "--seed has no effect on a split in time and a linear",
-        ),
         ([*ASKED, "--certify", "s01,s02"], "--certify and --order cannot be combined"),
         ([*ASKED, "--test-last", "2"], "must be a number strictly between 0 and 1, got 2"),
         ([*ASKED, "--test-after", "2013-01-01"], "times of 'week' are numbers, so a number"),

@@ -37,7 +37,7 @@ MISTAKES = [
     ),
     (["--target", "ill", "--domain", "hospital", "--certify", "X"], "Unknown domain 'X'"),
     (["--target", "ill", "--domain", "hospital", "--certify", "H001"], "1 domain to evaluate on"),
-    (["--target", "ill", "--domain", "hospital", "--mean-budget", "-1"], "mean_budget must be"),
+    (["--target", "ill", "--domain", "hospital", "--mean-budget", "-1"], "--mean-budget must be"),
     (
         ["--target", "ill", "--domain", "hospital", "--weather"],
         "be used with the table 'flights'",

@@ -47,7 +47,7 @@ def test_plans_are_checked_before_any_work() -> None:
         plan_of(mean_budget=-0.1)
     with pytest.raises(SettingError, match=r"levels 0\.975, 0\.9751 have the same name in tables"):
         plan_of([0.975, 0.9751])
-    with pytest.raises(SettingError, match="Unknown value of refit 'some'"):
+    with pytest.raises(SettingError, match="Unknown refit 'some'"):
         plan_of(refit="some")
 
 

@@ -227,7 +227,7 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
     assert list(found.models) == ["logistic, plain"]
     assert "Use: logistic, plain 9 in 10 new domains below" in told(found)
     written(found, tmp_path / "out")
-    with pytest.raises(SettingError, match="'worst' has no level: leave out alpha"):
+    with pytest.raises(SettingError, match="'worst' has no level: leave out levels"):
         TrainingPlan.of([0.9], measure="worst")
     with pytest.raises(SettingError, match=r"Unknown measure 'cvar'"):
         TrainingPlan.of([0.9], measure="cvar")

@@ -299,8 +299,8 @@ def test_values_of_the_wrong_kind_are_refused_together() -> None:
     with pytest.raises(ListedProblemsError) as caught:
         eqrm.train(hospitals(number=6), "ill", "hospital", skip_incomplete="yes", drop=5)
     assert caught.value.problems == (
-        "skip_incomplete must be True or False, got 'yes'.",
         "drop must be a name or a list of names, got 5.",
+        "skip_incomplete must be True or False, got 'yes'.",
     )
 
 

@@ -231,7 +231,7 @@ def _fitted(
         before_fitting,
         kept_in_words,
     )
-    from eqrm.tabular.request import read_any_table
+    from eqrm.tabular.entry import read_any_table
 
     alpha, measure = fitting["--alpha"], fitting["--measure"]
     chosen = {
@@ -259,7 +259,7 @@ def _conflicts(
 ) -> list[str]:
     """Options that exclude each other, or that are missing."""
     from eqrm.data.datasets.registry import BUILT_IN
-    from eqrm.tabular.request import own_name
+    from eqrm.tabular.entry import own_name
 
     problems, required = [], list(columns)
     ways = [name for name in ("--prediction", "--loss") if given[name]]

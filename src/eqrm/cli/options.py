@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import Field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from eqrm.cli.commands import option
-from eqrm.errors import SettingError
+from eqrm.errors import OPTIONS, SettingError
+from eqrm.tabular.plan import SEVERAL as SEVERAL
+from eqrm.tabular.plan import TrainingPlan
 
-SEVERAL = "Separate several by commas, or repeat the option."
+
+def declared(name: str) -> Any:
+    """The option of a setting of :class:`TrainingPlan`, for the commands that share it."""
+    about = TrainingPlan.__dataclass_fields__[name].metadata
+    typed = f"--{OPTIONS.get(name, name.replace('_', '-'))}"
+    return option(about["help"], about["panel"], typed, metavar=about.get("metavar"))
+
+
+def declared_option(each: Field[Any]) -> inspect.Parameter:
+    """A setting as a parameter of a command."""
+    given = {"text": str, "number": float, "integer": int, "flag": bool}
+    typed: Any = given.get(each.metadata["kind"], list[str])
+    default = each.default if typed in given.values() else None
+    return inspect.Parameter(
+        each.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[typed if default is not None else typed | None, declared(each.name)],
+    )
+
+
+DomainColumns = Annotated[list[str] | None, declared("domain")]
+Within = Annotated[list[str] | None, declared("within")]
+Features = Annotated[list[str] | None, declared("features")]
+Dropped = Annotated[list[str] | None, declared("drop")]
+Categories = Annotated[list[str] | None, declared("categories")]
+Weather = Annotated[bool, declared("weather")]
+TrainedLevels = Annotated[list[str] | None, declared("levels")]
+ModelSettings = Annotated[list[str] | None, declared("settings")]
+TestAfter = Annotated[str | None, declared("test_after")]
+TestLast = Annotated[float | None, declared("test_last")]
 
 DataRoot = Annotated[
     Path | None,
     option("Folder that holds the datasets (default: environment variable EQRM_DATA)."),
-]
-DomainColumns = Annotated[
-    list[str] | None,
-    option(
-        "Column with the domain of each row. Repeat the option to join several columns; "
-        "'filename' makes each file a domain.",
-        "Data",
-        metavar="COLUMN",
-    ),
 ]
 LabelColumn = Annotated[str | None, option("Column of labels.", "Data", metavar="COLUMN")]
 PredictionColumn = Annotated[
@@ -36,15 +61,6 @@ PredictionColumn = Annotated[
 ]
 ReadingThreads = Annotated[
     int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", "Data")
-]
-Within = Annotated[
-    list[str] | None,
-    option(
-        "Column with the member inside the group that --domain names, such as the ward of a "
-        "hospital. The members are the domains; certificates are about members of new groups.",
-        "Data",
-        metavar="COLUMN",
-    ),
 ]
 INSTEAD = {
     "backtest": "it compares domains one after the other. Join both columns (--domain GROUP "
@@ -68,71 +84,6 @@ def _refuse_within(context: typer.Context, given: list[str] | None) -> None:
 NotWithin = Annotated[
     list[str] | None, typer.Option("--within", hidden=True, callback=_refuse_within)
 ]
-Features = Annotated[
-    list[str] | None, option(f"Columns to predict from (default: all others). {SEVERAL}", "Data")
-]
-Dropped = Annotated[list[str] | None, option(f"Columns to leave out. {SEVERAL}", "Data")]
-Categories = Annotated[
-    list[str] | None, option(f"Columns of numbers to read as categories. {SEVERAL}", "Data")
-]
-MissingValues = Annotated[
-    list[str] | None,
-    option(
-        "Values that mean a missing one in every column, such as '?' or -999, besides empty cells "
-        f"and NA. {SEVERAL}",
-        "Data",
-        "--missing-value",
-    ),
-]
-MaxMissing = Annotated[
-    float,
-    option(
-        "Largest share of missing values in a column of numbers or dates, from 0 to 1. Boosted "
-        "trees take any share.",
-        "Data",
-    ),
-]
-SkipIncomplete = Annotated[
-    bool,
-    option(
-        "Leave out rows whose target, domain, order or weight is missing (default: an error).",
-        "Data",
-        "--skip-incomplete",
-    ),
-]
-RowWeight = Annotated[
-    str | None,
-    option(
-        "Column with the weight of each row within its domain, a number of at least 0.",
-        "Data",
-        metavar="COLUMN",
-    ),
-]
-ClassWeights = Annotated[
-    list[str] | None,
-    option(
-        "Weights of classes: 'balanced' (all classes count the same over the training rows), or "
-        f"CLASS=WEIGHT, from 1e-6 to 1,000,000. {SEVERAL}",
-        "Training",
-        "--class-weight",
-    ),
-]
-Weather = Annotated[
-    bool, option("For 'flights': add the weather at departure.", "Data", "--weather")
-]
-TrainedLevels = Annotated[
-    list[str] | None,
-    option(f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", "Training"),
-]
-ModelSettings = Annotated[
-    list[str] | None,
-    option(
-        "Setting of the model, as in docs/train.md; repeat the option for several.",
-        "Training",
-        "--set",
-        metavar="NAME=VALUE",
-    ),
-]
 HELD_OUT, SHARE = "Held-out domains", 0.5
 TestDomains = Annotated[
     list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
@@ -141,20 +92,6 @@ TestShare = Annotated[
     float | None,
     option(f"Share of the domains to hold out, drawn with --seed (default: {SHARE}).", HELD_OUT),
 ]
-TestAfter = Annotated[
-    str | None,
-    option(
-        "Hold out the domains that begin strictly after this day, month, moment or number.",
-        HELD_OUT,
-        metavar="DATE",
-    ),
-]
-TestLast = Annotated[
-    float | None,
-    option("Share of the domains to hold out, the latest.", HELD_OUT, metavar="SHARE"),
-]
-
-
 TIME = "Domains in time"
 RowTimes = Annotated[
     str | None,

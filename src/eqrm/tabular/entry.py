@@ -7,42 +7,41 @@ checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import CONFIDENCE, FLAG, Problems, check_all, refuse_unknown
-from eqrm.data.tables.reading import TableColumns
+from eqrm.checks import CONFIDENCE, Problems
+from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
+from eqrm.data.splits import TimeSplit, conflicting_splits
+from eqrm.data.tables.frames import is_frame
+from eqrm.data.tables.reading import TableColumns, read_test_table
+from eqrm.data.tables.table import Table
 from eqrm.errors import OPTIONS, DataFileError, EqrmError, Setting, SettingError
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.request import TrainingRequest
+from eqrm.tabular.preparation import PreparedTraining, inspect_columns, prepare
 
 if TYPE_CHECKING:
-    from eqrm.tabular.preparation import PreparedTraining
     from eqrm.tabular.result import TrainingResult
 
 ENCODING, WRITING = "encoding the table", "writing"
 STEPS = 6
 """Reading, encoding, comparing, judging, fitting to all domains, writing."""
-FLAGS = ("skip_incomplete", "weather")
-"""Keywords that are true or false."""
-LISTS = ("drop", "features", "categories", "missing_values")
-"""Keywords of one or several names or values."""
-MEANT = {OPTIONS[name].replace("-", "_"): name for name in (*LISTS[1:], "settings", "weight")} | {
+NOT_BUILT_IN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
+"""What a table that ships with eqrm does not take."""
+MEANT = {option.replace("-", "_"): name for name, option in OPTIONS.items()} | {
     "test_share": "certify=SHARE: by default no domains are held out, and all are trained on",
     "test_domains": "certify=NAMES: by default no domains are held out, and all are trained on",
     "report": "output=FOLDER, which writes report.html among other files, or report(path) of the "
     "result",
 }
 """Keywords that :func:`train` does not have, and what they stand for."""
-OWN = ("target", "domain", "levels", "confidence", "output", "progress")
-"""Keywords of :func:`train` itself."""
 
 
 def train(
@@ -94,36 +93,24 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
-    check_all(*(partial(_check_keyword, name) for name in options if name != "alpha"))
-    problems, plan = Problems(), TrainingPlan.of()
-    for name in FLAGS:
-        with problems.noted():
-            FLAG.check(options.get(name, False), name)
+    known = [each.name for each in fields(TrainingPlan)]
+    for name in options:
+        if name not in known and name in MEANT and name != "alpha":
+            raise SettingError(f"eqrm.train has no option {name!r}. Use {MEANT[name]}.")
+    problems = Problems()
     if "alpha" in options:
         if levels is not None:
             problems.note("levels and alpha are the same: give one of them.")
         levels = options.pop("alpha")
-    if isinstance(options.get("certify"), str):
-        options["certify"] = [options["certify"]]
-    for name in LISTS:
-        value = options.pop(name, None)
-        if value is not None:
-            with problems.noted():
-                options[name] = _listed(name, value)
-    given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
-    parts = [_options_of(kind, options) for kind in (TableColumns, TrainingRequest, TrainingPlan)]
     with problems.noted():
         CONFIDENCE.check(confidence, "confidence")
     folder = None if output is None else Path(output)
     with problems.noted():
         _check_output(folder, options)
-    with problems.noted():
-        plan = TrainingPlan.of(given, **parts[2])
-    columns = TableColumns(target or "", domain or (), **parts[0])
-    request = TrainingRequest(data, columns, **parts[1])
+    plan = TrainingPlan.of(levels, problems, target=target, domain=domain or (), **options)
 
     def run(tell: Callable[[str], None]) -> TrainingResult:
-        found = run_training(request, plan, confidence, problems, tell)
+        found = run_training(data, plan, confidence, problems, tell)
         return found if folder is None else found.saved(folder)
 
     if callable(progress):
@@ -145,29 +132,8 @@ def _check_output(folder: Path | None, options: Mapping[str, Any]) -> None:
         )
 
 
-def _listed(name: str, given: Any) -> list[Any]:
-    """The values of a keyword that takes one or several.
-
-    >>> _listed("drop", "note"), _listed("missing_values", -999)
-    (['note'], ['-999'])
-    """
-    values = name == "missing_values"
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    if not (several or values or isinstance(given, str)):
-        raise SettingError(f"{name} must be a name or a list of names, got {given!r}.")
-    found = list(given) if several else [given]
-    return [str(each) for each in found] if values else found
-
-
-def _check_keyword(name: str) -> None:
-    """Raise for a keyword that does not exist, and say which one is meant."""
-    if name in MEANT:
-        raise SettingError(f"eqrm.train has no option {name!r}. Use {MEANT[name]}.")
-    refuse_unknown([name], _keywords(), "eqrm.train", "option")
-
-
 def run_training(
-    request: TrainingRequest,
+    data: Any,
     plan: TrainingPlan,
     confidence: float,
     problems: Problems,
@@ -176,11 +142,11 @@ def run_training(
 ) -> TrainingResult:
     """Read, check, train and evaluate; ``problems`` are raised with those of the table."""
     tell("reading the table")
-    prepared = request.prepare(plan, problems)
-    problems.refuse(request.label, alone=True)
+    prepared = prepare_training(data, plan, problems)
+    problems.refuse(label_of(data), alone=True)
     if prepared is None:
         raise TypeError("a request without problems can be prepared")
-    if isinstance(request.certify, (int, float)) and not request.is_in_time:
+    if isinstance(plan.certify, (int, float)) and not plan.in_time:
         _check_certified(prepared, plan, confidence)
     tell(ENCODING)
     # Only now: what is wrong with a table is said before torch and scikit-learn are imported.
@@ -189,7 +155,7 @@ def run_training(
 
     training = train_prepared(prepared, plan, tell, confidence)
     tell(WRITING)
-    source = str(request.data) if isinstance(request.data, (str, Path)) else ""
+    source = str(data) if isinstance(data, (str, Path)) else ""
     return TrainingResult.of(training, confidence, source, command)
 
 
@@ -211,17 +177,111 @@ def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence:
         )
 
 
-def _keywords() -> list[str]:
-    kinds = TableColumns, TrainingRequest, TrainingPlan
-    return [*OWN, *(name for kind in kinds for name in _names(kind))]
+def prepare_training(data: Any, plan: TrainingPlan, problems: Problems) -> PreparedTraining | None:
+    """Read, split and encode a table; None if there are problems, all of which are noted."""
+    held_out = ("test", "certify", "test_after", "test_last", "order")
+    given = {name: getattr(plan, name) for name in held_out}
+    if isinstance(plan.certify, (int, float)):  # with an order, the last share of domains
+        del given["order"]
+    conflicts = conflicting_splits(given)
+    for problem in conflicts:
+        problems.note(problem)
+    table = _read(data, plan.columns, plan.weather, problems, plan)
+    if table is None:
+        return None
+    with problems.noted():
+        if conflicts:  # which domains to train on is not known
+            inspect_columns(table.columns, table.target, plan, table.asked)
+            return None
+        train, test, in_time = _split(table, plan)
+        everything = table if test is not None and plan.test is None else None
+        return prepare(train, test, plan, in_time, plan.in_time, everything)
+    return None
 
 
-def _names(kind: type[Any]) -> list[str]:
-    return [f.name for f in fields(kind) if f.name not in ("data", "columns", *OWN)]
+def read_any_table(data: Any, columns: TableColumns, *, weather: bool = False) -> Table:
+    """A table of the user's files, or one that ships with eqrm; what is wrong is one error."""
+    problems = Problems()
+    found = _read(data, columns, weather, problems)
+    problems.refuse(label_of(data), alone=True)
+    if found is None:
+        raise TypeError("a table without problems is read")
+    return found
 
 
-def _options_of(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: options[name] for name in _names(kind) if name in options}
+def label_of(data: Any) -> str:
+    """What errors call a table."""
+    return data if isinstance(data, str) else "The table"
+
+
+def own_name(data: Any) -> str:
+    """What the user's table is called; a file may hide one that ships with eqrm."""
+    if is_frame(data):
+        return "a table in memory"
+    hides = "the file or folder of that name hides the table that ships with eqrm"
+    return f"{data} ({hides})" if data in BUILT_IN else str(data)
+
+
+def _read(
+    data: Any,
+    columns: TableColumns,
+    weather: bool,
+    problems: Problems,
+    plan: TrainingPlan | None = None,
+) -> Table | None:
+    if weather and data != "flights":
+        problems.note(f"{Setting('weather')} can only be used with the table 'flights'.")
+    if isinstance(data, str) and data in BUILT_IN and not Path(data).exists():
+        with problems.noted():
+            return _built_in(data, columns, weather)
+        return None
+    absent = [name for name in ("target", "domain") if not getattr(columns, name)]
+    for name in absent:
+        problems.note(f"{Setting(name, 'COLUMN')} is required for {own_name(data)}.")
+    if absent:
+        return None
+    look = None
+    if plan is not None:
+        look = partial(inspect_columns, plan=plan, asked=columns.asked)
+    with problems.noted():
+        return columns.read(data, look)
+    return None
+
+
+def _built_in(data: str, columns: TableColumns, weather: bool) -> Table:
+    """A table by name, whose columns are what they are."""
+    settings: dict[str, Any] = {"weather": True} if weather else {}
+    table: Any = raw_dataset(data, **settings)
+    own = {"target": table.target_name, "domain": table.domain_name, "order": table.domain_name}
+    domain = columns.domain if isinstance(columns.domain, str) else " and ".join(columns.domain)
+    given = {"target": columns.target, "domain": domain, "order": columns.order}
+    differ = [name for name, value in given.items() if value and value != own[name]]
+    differ += [name for name in NOT_BUILT_IN if getattr(columns, name)]
+    if differ:
+        raise SettingError(
+            f"The table {data!r} has the target {table.target_name!r} and the domain "
+            f"{table.domain_name!r}, and no other order than that of its domain: leave out "
+            f"{', '.join(str(Setting(name)) for name in differ)}."
+        )
+    found: Table = table.with_features(columns.features, columns.drop)
+    return found
+
+
+def _split(table: Table, plan: TrainingPlan) -> tuple[Table, Table | None, TimeSplit | None]:
+    """The table to train on, the one kept aside, and how they were split in time."""
+    after, last, certify = plan.test_after, plan.test_last, plan.certify
+    if plan.in_time:
+        table.in_time(last=0.5)  # refuses what cannot be ordered
+        if isinstance(certify, (int, float)):
+            last = certify
+        if after is not None or last is not None:
+            in_time = table.in_time(after=after, last=last)
+            return *table.split(in_time), in_time
+    if plan.test is not None:
+        return table, read_test_table(plan.test, table), None
+    if certify is not None:
+        return *table.split(certify, plan.seed), None
+    return table, None, None
 
 
 def load(path: str | Path) -> Any:

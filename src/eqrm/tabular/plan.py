@@ -1,16 +1,30 @@
-"""What ``eqrm train`` is asked for: levels, model, settings; checked before anything is loaded."""
+"""What ``eqrm train`` is asked for: each setting is declared once, and checked before any reading.
+
+The options of the command, the keywords of :func:`eqrm.train` and their checks all follow from the
+fields of :class:`TrainingPlan`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
-from eqrm.checks import FRACTION, NON_NEGATIVE, SEED, Problems, number, one_of, refuse_unknown
-from eqrm.data.tables.encoder import LARGEST_MISSING_SHARE, UNSEEN
-from eqrm.data.tables.preprocessor import TASKS
+from eqrm.checks import (
+    FLAG,
+    FRACTION,
+    NON_NEGATIVE,
+    SEED,
+    Problems,
+    number,
+    one_of,
+    refuse_unknown,
+)
 from eqrm.errors import Setting, SettingError
 from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
+
+if TYPE_CHECKING:
+    from eqrm.data.tables.reading import TableColumns
 
 QRM = ("QRMClassifier", "QRMRegressor")
 AUTO = "auto"
@@ -47,80 +61,235 @@ MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
     "histogram": (*_ANY, "max_iter", "max_leaf_nodes", "min_samples_leaf"),
 }
 """What ``settings`` takes: parameters of the estimators, which are not imported to check names."""
-SURROGATES = ("auto", "eqrm", "none")
-"""The last two are the same: the quantile itself, at its level."""
-LEVELS = (0.9,)
-REFITS = ("chosen", "all")
-OWN_FAMILIES = ("linear", "logistic", "boosted trees", "network")
 BALANCED = "balanced"
 CLASS_WEIGHT = number(1e-6, 1_000_000)
+OWN_FAMILIES = ("linear", "logistic", "boosted trees", "network")
 MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
 """A network takes all rows in each step up to the first number; beyond it, batches of these."""
+DATA, HELD_OUT, TRAINING = "Data", "Held-out domains", "Training"
+SEVERAL = "Separate several by commas, or repeat the option."
 
 
-@dataclass(frozen=True)
+def setting(default: Any, panel: str | None, text: str, *, kind: str = "text", **more: Any) -> Any:
+    """A field with its help, in a panel of the command; without a panel, Python alone has it.
+
+    ``kind`` says how it is given: "text", "number", "integer" or "flag"; "names" or "values", one
+    or several; and what :mod:`eqrm.cli.train` reads otherwise. ``rule`` and ``choices`` are what is
+    allowed, ``metavar`` what the help calls a value.
+    """
+    return field(default=default, metadata={"kind": kind, "panel": panel, "help": text, **more})
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """What to train: plain training and a measure at every level, by kinds of models.
+    """Which columns are what, which domains are kept aside, and what is trained.
 
-    ``model`` is "auto" (linear and boosted trees), or one kind. ``mean_budget`` is by how much the
-    mean risk of a chosen model may be above that of plain training, as a share. ``refit`` is
-    "chosen", or "all" to fit every model that is shown to all domains. ``candidates`` are
-    estimators of scikit-learn by name, which compete with ours.
-
-    The measure "worst" has the level 1 alone, and "mean" is ERM alone. For the quantile,
-    ``surrogate`` is "auto", which chooses by cross-fitting what is minimised for a level, or
-    "eqrm" (also "none"), which minimises the level's own quantile. ``settings`` go to the
-    estimator as they are; ``unseen`` says what to do about categories that only test domains have.
-    ``max_missing`` is the largest share of missing values in a column. ``class_weight`` is
-    "balanced", or the weight of each class by name, from 1e-6 to 1,000,000; it multiplies the
-    weights of rows.
+    By default no domains are kept aside: every one is judged by models of the others. With an
+    order, domains are judged by models of earlier ones. The measure "worst" has the level 1 alone,
+    and "mean" is ERM alone.
     """
 
-    levels: tuple[Level, ...]
-    model: str = AUTO
-    task: str = "auto"
-    seed: int = 0
-    settings: Mapping[str, Any] | None = None
-    unseen: str = "warn"
-    measure: str = "quantile"
-    surrogate: str = "auto"
-    max_missing: float = LARGEST_MISSING_SHARE
-    class_weight: str | Mapping[str, float] | None = None
-    mean_budget: float = 0.1
-    refit: str = "chosen"
-    candidates: Mapping[str, Any] | None = None
+    target: str | None = setting(None, DATA, "Column to predict.")
+    domain: str | Sequence[str] = setting(
+        (),
+        DATA,
+        "Column with the domain of each row. Repeat the option to join several columns; "
+        "'filename' makes each file a domain.",
+        kind="columns",
+        metavar="COLUMN",
+    )
+    features: Sequence[str] | None = setting(
+        None, DATA, f"Columns to predict from (default: all others). {SEVERAL}", kind="names"
+    )
+    drop: Sequence[str] = setting((), DATA, f"Columns to leave out. {SEVERAL}", kind="names")
+    categories: Sequence[str] = setting(
+        (), DATA, f"Columns of numbers to read as categories. {SEVERAL}", kind="names"
+    )
+    missing_values: Sequence[str] = setting(
+        (),
+        DATA,
+        "Values that mean a missing one in every column, such as '?' or -999, besides empty cells "
+        f"and NA. {SEVERAL}",
+        kind="values",
+    )
+    max_missing: float = setting(
+        0.1,
+        DATA,
+        "Largest share of missing values in a column of numbers or dates, from 0 to 1. Boosted "
+        "trees take any share.",
+        kind="number",
+        rule=FRACTION,
+    )
+    skip_incomplete: bool = setting(
+        False,
+        DATA,
+        "Leave out rows whose target, domain, order or weight is missing (default: an error).",
+        kind="flag",
+    )
+    weight: str | None = setting(
+        None,
+        DATA,
+        "Column with the weight of each row within its domain, a number of at least 0.",
+        metavar="COLUMN",
+    )
+    certify: float | Sequence[str] | None = setting(
+        None,
+        HELD_OUT,
+        "Keep domains aside for a proven certificate: a share of them, such as 0.3 (with "
+        "--order the latest), or their names. By default all domains are trained on, and what "
+        f"to expect of a new one is cross-fitted. {SEVERAL}",
+        kind="share or names",
+        metavar="SHARE|DOMAINS",
+    )
+    test: object = setting(None, HELD_OUT, "Table of other domains to certify on.")
+    within: str | Sequence[str] | None = setting(
+        None,
+        DATA,
+        "Column with the member inside the group that --domain names, such as the ward of a "
+        "hospital. The members are the domains; certificates are about members of new groups.",
+        kind="columns",
+        metavar="COLUMN",
+    )
+    weather: bool = setting(
+        False, DATA, "For 'flights': add the weather at departure.", kind="flag"
+    )
+    order: str | None = setting(
+        None,
+        HELD_OUT,
+        "Column with the time of each row, a date or a number (the domain column, if domains are "
+        "dates): models are judged on later domains than those that they were fitted to. Not a "
+        "feature unless --feature lists it.",
+        metavar="COLUMN",
+    )
+    test_after: object = setting(
+        None,
+        HELD_OUT,
+        "Hold out the domains that begin strictly after this day, month, moment or number.",
+        metavar="DATE",
+    )
+    test_last: float | None = setting(
+        None,
+        HELD_OUT,
+        "Share of the domains to hold out, the latest.",
+        kind="number",
+        metavar="SHARE",
+    )
+    measure: str = setting(
+        "quantile",
+        TRAINING,
+        "What to minimise over the training domains: quantile, superquantile (the mean risk of the "
+        "worst share 1−α), worst (the largest risk; no --alpha) or mean (ERM alone).",
+        choices=tuple(MEASURES),
+    )
+    levels: tuple[Level, ...] = setting(
+        (), TRAINING, f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", kind="levels"
+    )
+    surrogate: str = setting(
+        "auto",
+        TRAINING,
+        "What is minimised to get a low quantile: auto (chosen by cross-fitting) or eqrm (the "
+        "quantile itself, at its level; none means the same).",
+        choices=("auto", "eqrm", "none"),
+    )
+    model: str = setting(
+        AUTO,
+        TRAINING,
+        "auto (linear models and boosted trees compete), linear, lightgbm, xgboost, histogram "
+        "(trees of scikit-learn) or mlp.",
+        choices=CHOICES,
+    )
+    mean_budget: float = setting(
+        0.1,
+        TRAINING,
+        "By how much the average risk of the chosen model may be above that of plain training, as "
+        "a share.",
+        kind="number",
+        rule=NON_NEGATIVE,
+    )
+    task: str = setting(
+        "auto",
+        TRAINING,
+        "classification, regression or auto.",
+        choices=("auto", "classification", "regression"),
+    )
+    settings: Mapping[str, Any] | None = setting(
+        None,
+        TRAINING,
+        "Setting of the model, as in docs/train.md; repeat the option for several.",
+        kind="settings",
+        metavar="NAME=VALUE",
+    )
+    class_weight: str | Mapping[str, float] | None = setting(
+        None,
+        TRAINING,
+        "Weights of classes: 'balanced' (all classes count the same over the training rows), or "
+        f"CLASS=WEIGHT, from 1e-6 to 1,000,000. {SEVERAL}",
+        kind="weights",
+    )
+    unseen: str = setting(
+        "warn",
+        TRAINING,
+        "What to do about categories that only domains kept aside have: warn or error.",
+        choices=("warn", "error"),
+    )
+    seed: int = setting(
+        0,
+        TRAINING,
+        "Random seed of the split and of the model (default: 0).",
+        kind="integer",
+        rule=SEED,
+    )
+    refit: str = setting(
+        "chosen",
+        None,
+        'Which models that are shown are fitted to all domains: "chosen" or "all".',
+        choices=("chosen", "all"),
+    )
+    candidates: Mapping[str, Any] | None = setting(
+        None, None, "Estimators of scikit-learn by name, which compete with ours."
+    )
 
     @classmethod
-    def of(cls, levels: Sequence[Level | float | str] | None = None, **rest: Any) -> TrainingPlan:
-        """Levels in any form, each once, in order; None is :data:`LEVELS`.
+    def of(cls, levels: Any = None, problems: Problems | None = None, **given: Any) -> TrainingPlan:
+        """From what a user gave; what is wrong is noted as problems, or raised without them.
+
+        Levels are in any form, each once, in order; None is 0.9.
 
         >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
         (Level(0.5), Level(0.9))
         >>> TrainingPlan.of(measure="worst").levels
         (Level(1.0),)
         """
-        problems, found = Problems(), tuple[Level, ...]()
-        plan = cls((), **rest)
-        for check in (
-            lambda: SEED.check(plan.seed, "seed"),
-            lambda: one_of(plan.model, CHOICES, "model"),
-            lambda: NON_NEGATIVE.check(plan.mean_budget, "mean_budget"),
-            lambda: one_of(plan.refit, REFITS, "value of refit"),
-            plan._check_candidates,
-            lambda: one_of(plan.surrogate, SURROGATES, "surrogate"),
-            lambda: one_of(plan.measure, MEASURES, "measure"),
-            lambda: one_of(plan.task, TASKS, "task"),
-            lambda: one_of(plan.unseen, UNSEEN, "value of unseen"),
-            lambda: FRACTION.check(plan.max_missing, "max_missing"),
-            plan._check_settings,
-            plan._check_class_weight,
-        ):
-            with problems.noted():
-                check()
-        with problems.noted():
-            found = _levels_of(plan.measure, levels)
-        problems.refuse("The plan", alone=True)
-        return cls(found, **rest)
+        found, noted = dict[str, Any](), Problems() if problems is None else problems
+        refuse_unknown(given, [each.name for each in fields(cls)], "eqrm.train", "option")
+        for each in fields(cls):
+            if each.name in given:
+                with noted.noted():
+                    found[each.name] = _checked(each, given[each.name])
+        plan = cls(**found)
+        for check in (plan._check_settings, plan._check_candidates, plan._check_class_weight):
+            if check != plan._check_settings or given.get("model", AUTO) == plan.model:
+                with noted.noted():
+                    check()
+        with noted.noted():
+            found["levels"] = _levels_of(plan.measure, levels)
+        if problems is None:
+            noted.refuse("The plan", alone=True)
+        return cls(**found)
+
+    @property
+    def columns(self) -> TableColumns:
+        """Which column of the table is what."""
+        from eqrm.data.tables.reading import TableColumns
+
+        own = [each.name for each in fields(TableColumns)]
+        return TableColumns(**{name: getattr(self, name) for name in own})
+
+    @property
+    def in_time(self) -> bool:
+        """Whether domains are judged by models of earlier ones."""
+        given = (self.order, self.test_after, self.test_last)
+        return any(value is not None for value in given)
 
     def _check_settings(self) -> None:
         if self.model == AUTO and self.settings:
@@ -184,13 +353,37 @@ class TrainingPlan:
         return self.model in TAKES_MISSING
 
 
-def _levels_of(measure: str, levels: Sequence[Level | float | str] | None) -> tuple[Level, ...]:
+def _checked(each: Field[Any], value: Any) -> Any:
+    """The value of a setting, in the form that the plan holds."""
+    about, name = each.metadata, str(Setting(each.name))
+    if "choices" in about:
+        return one_of(value, about["choices"], each.name)
+    if about["kind"] == "flag":
+        return FLAG.check(value, name)
+    if about["kind"] == "share or names" and isinstance(value, str):
+        return [value]
+    if about["kind"] in ("names", "values") and value is not None:
+        values = about["kind"] == "values"
+        several = isinstance(value, Iterable) and not isinstance(value, str)
+        if not (several or values or isinstance(value, str)):
+            raise SettingError(f"{name} must be a name or a list of names, got {value!r}.")
+        listed = list(value) if several else [value]
+        return [str(one) for one in listed] if values else listed
+    return about["rule"].check(value, name) if "rule" in about else value
+
+
+def _levels_of(measure: str, levels: Any) -> tuple[Level, ...]:
     if measure in WITHOUT_LEVEL:
         if levels is not None:
-            raise SettingError(f"The measure {measure!r} has no level: leave out alpha.")
+            raise SettingError(
+                f"The measure {measure!r} has no level: leave out {Setting('levels')}."
+            )
         return () if measure == "mean" else (Level(1.0),)
-    given = LEVELS if levels is None else levels
-    found = {Level.of(level).interior("A quantile of risks") for level in given}
+    given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
+    found = {
+        Level.of(level).interior("A quantile of risks")
+        for level in ((0.9,) if given is None else given)
+    }
     if not found:
         raise SettingError("At least one level to train for is required, such as 0.9.")
     if len({level.share_in_words for level in found}) < len(found):

@@ -23,7 +23,7 @@ from eqrm.sweeps import (
     read_records,
     run_sweep,
 )
-from eqrm.sweeps.plan import PlanProblems, read_plan
+from eqrm.sweeps.plan import read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
@@ -156,7 +156,7 @@ def _finished(folder: SweepFolder, failures: Sequence[str]) -> FinishedSweep:
         len(places),
         failures,
         [span for place in places if (span := folder.span(place["run"])) is not None],
-        protocol_notes(read_plan(with_protocol(folder.plan()), PlanProblems())),
+        protocol_notes(read_plan(with_protocol(folder.plan()))),
     )
 
 

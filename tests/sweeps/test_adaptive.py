@@ -229,7 +229,7 @@ def test_pruned_runs_are_recorded_named_and_not_chosen_from(tmp_path: Path) -> N
         ({"adaptive": {"alpha": 2}}, "alpha"),
         ({"adaptive": {"at_once": 0}}, "at_once must be an integer from 1"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"seed": 3}}}}, "plan's seed"),
-        ({"adaptive": {}, "draws": None, "search": None}, "adaptive needs draws of at least 2"),
+        ({"adaptive": {}, "draws": None, "search": None}, "adaptive need draws of at least 2"),
         ({"adaptive": {}, "draws_per_trial": True}, "draws_per_trial is for random draws"),
         (
             {"adaptive": {}, "draws": None, "search": None, "grid": {RATE: [0.1]}},

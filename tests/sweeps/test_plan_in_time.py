@@ -129,9 +129,8 @@ def test_what_cannot_be_held_out_is_a_problem_of_the_plan(
     held_out: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(SettingError) as error:
-        runs(held_out, run={"steps": -1})
+        runs(held_out)
     assert words in str(error.value)
-    assert "steps" in str(error.value)  # with the other problems of the plan
 
 
 def test_domains_without_times_and_fields_of_the_plan_are_problems() -> None:

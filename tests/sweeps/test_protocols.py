@@ -186,13 +186,9 @@ def test_an_adaptive_search_and_table_models_are_departures(root: Path) -> None:
     assert "linear: a table model, which the protocol lacks" in sweep.notes
 
 
-def test_an_unknown_protocol_is_one_problem_among_others(root: Path) -> None:
-    with pytest.raises(SettingError) as error:
-        planned(root, protocol="domainbad", objectives=["emr"], draws=0)
-    text = str(error.value)
-    assert "Unknown protocol 'domainbad'. Did you mean 'domainbed'?" in text
-    assert "Unknown objective 'emr'" in text
-    assert "draws must be" in text
+def test_an_unknown_protocol_is_refused(root: Path) -> None:
+    with pytest.raises(SettingError, match=r"Unknown protocol 'domainbad'\. Did you mean"):
+        planned(root, protocol="domainbad")
 
 
 FEW = ["arm", "cdann", "mixup"]

@@ -104,7 +104,7 @@ def test_failed_runs_are_listed_and_tried_again_on_request(folder: SweepFolder) 
     text = sweep_status(folder.path).to_text()
     assert "1 of 2 runs finished, 1 failed" in text
     assert bad in text
-    assert "--retry-failed" in text
+    assert "retry_failed=True" in text
     _, engine, _ = swept(plan, folder)
     assert engine.submitted == []
     result, engine, _ = swept(plan, folder, retry_failed=True)

@@ -12,7 +12,6 @@ from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
 from eqrm.files.plain import ranges
 from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
-from eqrm.sweeps.plan import PlanProblems, read_plan
 from eqrm.training.runs.config import RunConfig
 
 CONTENT = {
@@ -111,16 +110,3 @@ def test_every_number_of_a_dataset_has_a_range(name: str) -> None:
 def test_a_predictor_by_name_refuses_all_that_is_out_of_range_at_once() -> None:
     with pytest.raises(SettingError, match=r"width must be .* dropout must be "):
         predictor("mlp", 3, 1, width=0, dropout=True)
-
-
-def test_an_empty_grid_of_an_objective_is_refused() -> None:
-    problems = PlanProblems()
-    plan = {
-        "datasets": ["colored-mnist"],
-        "objectives": [{"name": "eqrm", "grid": {}}],
-        "run": {"steps": 10, "predictor": {"name": "mlp"}},
-        "seed": HUGE,
-    }
-    read_plan(plan, problems)
-    assert "objectives[0].grid has no fields. List values of some, or leave it out." in problems
-    assert any(problem.startswith("seed must be an integer from 0 to ") for problem in problems)

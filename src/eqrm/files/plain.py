@@ -35,8 +35,10 @@ _WORDS = {
 _MAPPINGS = (dict, Mapping)
 
 
-def read_as(kind: type[T], content: Any, path: str = "") -> T:
+def read_as(kind: type[T], content: Any, path: str = "", *, what: str = "The configuration") -> T:
     """A dataclass from plain data; what is wrong is said at once, each with its path.
+
+    ``what`` is said of the whole, which has no path.
 
     Refused are unknown fields, missing ones, wrong types, and what the dataclass itself refuses,
     by the rules of its fields or when it is made.
@@ -48,7 +50,7 @@ def read_as(kind: type[T], content: Any, path: str = "") -> T:
     eqrm.errors.SettingError: training.optimizer has no field 'momentm'. Did you mean 'momentum'?
         Choose from: ...
     """
-    what = path or "The configuration"
+    what = path or what
     if not isinstance(content, Mapping):
         raise SettingError(f"{what} must hold fields (name: value), got {content!r}.")
     known: Any = kind
@@ -166,6 +168,7 @@ def _read(kind: Any, value: Any, path: str) -> Any:
     kinds = _kinds_in(kind)
     settings = [each for each in kinds if _is_settings(each)]
     if isinstance(value, Mapping) and len(settings) > 1:
+        refuse_unknown(value, [key for each in settings for key in _fields(each)], path, "field")
         # Of several kinds of settings, the one that has most of the fields.
         kinds = (max(settings, key=lambda each: len(_fields(each).keys() & value.keys())),)
     for each in kinds:

@@ -6,14 +6,13 @@ Fields that vary have spaces to be drawn from, or values of a grid.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqrm.checks import is_integer, refuse_unknown
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.errors import EqrmError, SettingError
+from eqrm.errors import SettingError
 from eqrm.files.plain import plain_values, read_as, with_value
 from eqrm.objectives.hyperparameters import LogUniformSpace
 from eqrm.predictors.registry import predictor_settings
@@ -28,7 +27,6 @@ from eqrm.sweeps.spaces import (
     grid_points,
     space_of,
     spaces_of_phases,
-    values_to_try,
 )
 from eqrm.sweeps.table_runs import (
     SPACES,
@@ -172,48 +170,26 @@ def base_configuration(plan: SweepPlan, dataset: PlannedDataset, method: Method)
 
 def points_of(
     plan: SweepPlan, dataset: PlannedDataset, method: Method, trial: int
-) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Every draw, or every point of the grid: a configuration, and the fields that are searched."""
+) -> list[tuple[AnyRunConfig, dict[str, Any]]]:
+    """Every draw, or every point of the grid: a configuration, and what was searched of it."""
     known = Configurations.of(plan, dataset, method)
     if plan.has_grid:
-        return [(known.content(point, "grid"), tuple(point)) for point in known.points()]
+        return [_point(known.content(point, "grid"), point) for point in known.points()]
     draws = plan.draws or 1
     if plan.adaptive is not None:
         known.spaces_that_fit()
         draws = min(draws, DRAWS_CHECKED)
     searched = known.searched if draws > 1 else ()
     key = (plan.seed, dataset.called, method.called, *([trial] if plan.draws_per_trial else []))
-    contents = [known.content({})]
-    contents += [known.content(known.drawn((*key, draw))) for draw in range(1, draws)]
-    return [(content, searched) for content in contents]
+    values = [{}, *(known.drawn((*key, draw)) for draw in range(1, draws))]
+    return [_point(known.content(each), searched) for each in values]
 
 
-def refused_fields(known: Configurations, of_grid: bool) -> Iterator[tuple[str, str]]:
-    """Fields that may get values that cannot be run, all others at their defaults, and why."""
-    source = "grid" if of_grid else "search"
-    as_it_is = _refusal(known, "", None, source)
-    for path, varied in (known.grid if of_grid else known.spaces).items():
-        tried = values_to_try(varied)
-        if not of_grid and as_it_is is None:  # draw 0 is the default
-            tried = [(None, None), *tried]
-        for value, end in tried:
-            refused = [_refusal(known, path, each, source) for each in (value, end)]
-            if refused[0] is not None and not (as_it_is and refused[0].endswith(as_it_is)):
-                yield path, refused[1] or refused[0]
-                break
-
-
-def _refusal(known: Configurations, path: str, value: Any, source: str) -> str | None:
-    """Why a field cannot have a value; None stands for its default, and no path for no field."""
-    try:
-        given = {} if value is None else {path: value}
-        values_of(read_run_config(known.content(given, source)), [path] if path else [])
-    except EqrmError as error:
-        text = str(error)
-        if not path.startswith("phases."):  # phases take the rate and schedule of the run
-            text = re.sub(r"^phases\[\d+\](\.|: )", "", text)
-        return f"{source}.{path}: {text}" if path else text
-    return None
+def _point(
+    content: Mapping[str, Any], searched: Iterable[str]
+) -> tuple[AnyRunConfig, dict[str, Any]]:
+    config = read_run_config(content)
+    return config, values_of(config, searched)
 
 
 def values_of(config: AnyRunConfig, paths: Iterable[str]) -> dict[str, Any]:

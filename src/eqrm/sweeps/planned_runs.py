@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import combinations
-from math import comb, prod
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
+from math import prod
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import naming_field
+from eqrm.checks import Problems, naming_field
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
-from eqrm.data.splits import MOST, HeldOutInTime, HeldOutShare, TimeSplit, listed_sets, with_parts
-from eqrm.errors import EqrmError, SettingError
+from eqrm.data.splits import MOST, HeldOutInTime, HeldOutShare, listed_sets, with_parts
+from eqrm.data.tables.table import Table
+from eqrm.errors import SettingError
 from eqrm.files.plain import plain_values
-from eqrm.sweeps.configurations import (
-    Configurations,
-    Method,
-    base_configuration,
-    points_of,
-    refused_fields,
-    values_of,
-)
+from eqrm.sweeps.configurations import Configurations, Method, points_of, values_of
 from eqrm.sweeps.optuna_study import AdaptiveSettings
-from eqrm.sweeps.plan import PlannedDataset, PlanProblems, SweepPlan, read_plan
+from eqrm.sweeps.plan import PlannedDataset, SweepPlan, read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunPlace
 from eqrm.sweeps.spaces import Space, seed_of
@@ -39,18 +32,6 @@ from eqrm.sweeps.table_runs import (
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
-
-
-@dataclass(frozen=True)
-class KnownDomains:
-    """The names of a dataset's domains, and its splits in time where the plan asks for them.
-
-    ``parts`` are sets of domains that have a name, such as a published ``"test"``.
-    """
-
-    names: tuple[str, ...]
-    in_time: tuple[TimeSplit, ...] = ()
-    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,16 +74,9 @@ class PlannedSearch:
 
     def places(self) -> list[dict[str, Any]]:
         """The places of its runs, without what is not known before they are proposed."""
+        place = self.dataset, self.objective, self.held_out
         return [
-            {
-                "run": None,
-                "dataset": self.dataset,
-                "objective": self.objective,
-                "held_out": list(self.held_out),
-                "draw": draw,
-                "trial": self.trial,
-                "settings": {},
-            }
+            {**RunPlace("", *place, draw, self.trial, {}).place(), "run": None}
             for draw in range(self.draws)
         ]
 
@@ -134,108 +108,116 @@ def planned_sweep(
     data_root: str | Path | None = None,
     folder: SweepFolder | None = None,
 ) -> PlannedSweep:
-    """The runs of a plan in plain YAML content; an error lists all of its problems.
+    """The runs of a plan in plain YAML content; an error lists all that is wrong with the plan, or
+    all that its data tell.
 
     Every dataset is read once, for the names of its domains, and one run per dataset and
     objective is made ready to train, so that what cannot run is found here. A ``folder`` that
     belongs to another plan is a problem too.
     """
-    problems = PlanProblems()
-    filled = content
+    problems, given = Problems(), plain_values(content)
+    plans: list[SweepPlan] = []
     with problems.noted():
-        filled = with_protocol(content)
-    plan = read_plan(filled, problems)
-    found: list[PlannedRun] = []
-    searches: list[PlannedSearch] = []
-    known: dict[str, KnownDomains] = {}
-    for dataset in plan.datasets:
-        with problems.noted(dataset.called):
-            known[dataset.called] = _known_domains(dataset, data_root)
-    if (small := _refuse_too_many(plan, known, problems)) is not plan:
-        plan, known = small, {}
-    for dataset in plan.datasets or _any_dataset(filled):
-        domains = known.get(dataset.called)
-        first: list[PlannedRun] = []
-        for method in plan.methods:
-            runs = list(_runs_of(plan, dataset, method, domains, problems))
-            first += runs[:1]
-            if plan.adaptive is None:
-                found += runs
-            elif not problems:
-                searches += _searches_of(plan, plan.adaptive, dataset, method, runs)
-        if domains is not None and not problems:
-            _make_ready(first, problems, data_root)
-    notes = tuple(protocol_notes(plan))
-    planned = PlannedSweep(plain_values(content), tuple(found), tuple(searches), notes)
+        plans.append(read_plan(with_protocol(content)))
     if folder is not None:
         with problems.noted():
-            folder.refuse_another_plan(planned.content, None if problems else planned.runs_listed())
+            folder.refuse_another_plan(given, None)
     problems.refuse(source)
+    (plan,) = plans
+    sets = {each.called: _sets_of(plan, each, data_root, problems) for each in plan.datasets}
+    _refuse_too_many(plan, sum(map(len, sets.values())), problems)
+    problems.refuse(source)
+    found: list[PlannedRun] = []
+    searches: list[PlannedSearch] = []
+    said: dict[str, str] = {}  # what is wrong, and where it was found first
+    for dataset in plan.datasets:
+        first: list[PlannedRun] = []
+        for method in plan.methods:
+            runs: list[PlannedRun] = []
+            own = Problems()
+            with own.noted():
+                runs += _runs_of(plan, dataset, method, sets[dataset.called])
+                searches += _searches_of(plan, dataset, method, runs)
+            where = f"{method.called} on {dataset.called}"
+            said |= {problem: where for problem in own if problem not in said}
+            first += runs[:1]
+            found += [] if plan.adaptive else runs
+        said |= {} if said else _unready(first, data_root)
+    for problem, where in said.items():
+        problems.note(f"{where}: {problem}")
+    problems.refuse(source)
+    planned = PlannedSweep(given, tuple(found), tuple(searches), tuple(protocol_notes(plan)))
+    if folder is not None:
+        with problems.noted():
+            folder.refuse_another_plan(given, planned.runs_listed())
+        problems.refuse(source)
     return planned
 
 
-def _known_domains(dataset: PlannedDataset, root: str | Path | None) -> KnownDomains:
-    found = raw_dataset(dataset.name, root, **dataset.settings)
-    splits: list[TimeSplit] = []
-    if isinstance(dataset.held_out, HeldOutInTime):
+def _sets_of(
+    plan: SweepPlan, dataset: PlannedDataset, root: str | Path | None, problems: Problems
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Every set of test domains of a dataset, and the domains that are then left out."""
+    with problems.noted(dataset.called):
+        found = raw_dataset(dataset.name, root, **dataset.settings)
         with naming_field("held_out"):
-            splits = found.in_time_at(dataset.held_out)
-    if isinstance(found, DomainData):
-        return KnownDomains(tuple(found.names), tuple(splits), found.parts)
-    return KnownDomains(tuple(found.domain_names), tuple(splits))
+            return sets_of_test_domains(dataset, found, plan.seed)
+    return {}
 
 
-def _any_dataset(content: Any) -> tuple[PlannedDataset, ...]:
-    """In place of datasets that are all refused: a name, so that ``run`` is checked none the less.
+def sets_of_test_domains(
+    dataset: PlannedDataset, data: DomainData | Table, seed: int
+) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Every set of test domains of a dataset, and the domains that are then left out."""
+    given = dataset.held_out
+    if isinstance(given, HeldOutInTime):
+        return {split.test: split.left_out for split in data.in_time_at(given)}
+    names = tuple(data.names if isinstance(data, DomainData) else data.domain_names)
+    if isinstance(given, HeldOutShare):
+        key = (seed, "test domains", dataset.called)
+        return dict.fromkeys(given.sets(names, lambda *place: seed_of(*key, *place)), ())
+    if isinstance(given, list):
+        parts = data.parts if isinstance(data, DomainData) else {}
+        return dict.fromkeys(listed_sets(with_parts(given, parts, names), names), ())
+    pairs = combinations(names, 2) if given == "each-and-pairs" else ()
+    sets = chain(((name,) for name in names), pairs)
+    return dict.fromkeys(islice(sets, MOST + 1), ())
 
-    Nothing where they have fields of their own, which ``run`` may need.
-    """
-    given = content.get("datasets") if isinstance(content, Mapping) else None
-    own = any(isinstance(each, Mapping) and "run" in each for each in given or [])
-    return () if own else (PlannedDataset("colored-mnist", label="any dataset"),)
+
+def _refuse_too_many(plan: SweepPlan, sets: int, problems: Problems) -> None:
+    points = plan.draws or 1
+    number = points * len(plan.methods)
+    if plan.has_grid:
+        shared = prod(map(len, plan.grid.values()))
+        number = sum(
+            prod(map(len, each.grid.values())) * (shared if each in plan.objectives else 1)
+            for each in plan.methods
+        )
+    if (runs := sets * number * plan.trials) > MOST:
+        problems.note(
+            f"The plan has {runs:,} runs: sets of test domains × draws × trials, of all datasets "
+            f"and objectives. A plan can have at most {MOST:,}."
+        )
 
 
 def _runs_of(
     plan: SweepPlan,
     dataset: PlannedDataset,
     method: Method,
-    known: KnownDomains | None,
-    problems: PlanProblems,
+    sets: Mapping[tuple[str, ...], tuple[str, ...]],
 ) -> Iterator[PlannedRun]:
-    """The runs of one method on one dataset; its domains unknown, to check its configuration only.
+    """The runs of one method on one dataset.
 
     Where draws are proposed later, the defaults, and a few random draws to be checked.
     """
-    where = f"{method.called} on {dataset.called}"
-    splits: dict[tuple[str, ...], tuple[str, ...]] = {}
-    with problems.noted(f"{dataset.called}: held_out"):
-        splits = {(): ()} if known is None else sets_of_test_domains(dataset, known, plan.seed)
-    base: AnyRunConfig | None = None
-    refused: list[tuple[str, str]] | None = None
-    with problems.noted(where):
-        base = read_run_config(base_configuration(plan, dataset, method))
-        if plan.adaptive is not None:
-            _refuse_unsearchable(plan.adaptive, base, list(splits))
-    points: list[tuple[dict[str, Any], tuple[str, ...]]] = []
+    points: list[tuple[AnyRunConfig, dict[str, Any]]] = []
     for trial in range(plan.trials):
         if trial == 0 or plan.draws_per_trial:
-            with problems.noted(where):
-                points = points_of(plan, dataset, method, trial)
-        for draw, (content, searched) in enumerate(points):
-            try:
-                config = read_run_config(content)
-                values = values_of(config, searched)
-            except EqrmError as error:
-                if refused is None:
-                    configurations = Configurations.of(plan, dataset, method)
-                    refused = list(refused_fields(configurations, plan.has_grid))
-                for path, refusal in refused:
-                    shared = path in plan.search or path in plan.grid
-                    problems.note(refusal, "" if shared else where)
-                if base is not None and not refused:
-                    problems.note(str(error), where)
-                continue
-            for held_out, left_out in splits.items():
+            points = points_of(plan, dataset, method, trial)
+        for draw, (config, values) in enumerate(points):
+            if plan.adaptive is not None and draw == 0:
+                _refuse_unsearchable(plan.adaptive, config, list(sets))
+            for held_out, left_out in sets.items():
                 place = (dataset.called, method.called, held_out, draw, trial)
                 own = _placed(config, plan.seed, place, left_out)
                 yield PlannedRun(own.run_name, *place, values, own)
@@ -243,12 +225,13 @@ def _runs_of(
 
 def _searches_of(
     plan: SweepPlan,
-    settings: AdaptiveSettings,
     dataset: PlannedDataset,
     method: Method,
     runs: Sequence[PlannedRun],
 ) -> Iterator[PlannedSearch]:
-    """A search for each set of test domains and trial."""
+    """A search for each set of test domains and trial; none where draws are random."""
+    if plan.adaptive is None:
+        return
     known = Configurations.of(plan, dataset, method)
     places = {(run.held_out, run.trial): run.config.data.leave_out for run in runs}
     for (held_out, trial), left_out in places.items():
@@ -259,7 +242,7 @@ def _searches_of(
             trial,
             plan.draws or 1,
             plan.seed,
-            settings,
+            plan.adaptive,
             known,
             known.spaces_that_fit(),
             tuple(map(str, left_out or ())),
@@ -290,70 +273,6 @@ def _refuse_unsearchable(
         )
 
 
-def sets_of_test_domains(
-    dataset: PlannedDataset, known: KnownDomains, seed: int
-) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Every set of test domains of a dataset, and the domains that are then left out."""
-    given, names = dataset.held_out, known.names
-    if isinstance(given, HeldOutInTime):
-        return {split.test: split.left_out for split in known.in_time}
-    if isinstance(given, HeldOutShare):
-        key = (seed, "test domains", dataset.called)
-        return dict.fromkeys(given.sets(names, lambda *place: seed_of(*key, *place)), ())
-    if isinstance(given, list):
-        return dict.fromkeys(listed_sets(with_parts(given, known.parts, names), names), ())
-    pairs = combinations(names, 2) if given == "each-and-pairs" else ()
-    return dict.fromkeys([*((name,) for name in names), *pairs], ())
-
-
-def _number_of_sets(dataset: PlannedDataset, known: KnownDomains | None) -> int:
-    """How many sets of test domains a dataset with these domains has."""
-    given = dataset.held_out
-    if isinstance(given, HeldOutInTime):
-        return given.origins
-    if known is None or isinstance(given, list):
-        return len(given) if isinstance(given, list) else 1
-    if isinstance(given, HeldOutShare):
-        return given.number(known.names)
-    return len(known.names) + (comb(len(known.names), 2) if given == "each-and-pairs" else 0)
-
-
-def _refuse_too_many(
-    plan: SweepPlan, known: Mapping[str, KnownDomains], problems: PlanProblems
-) -> SweepPlan:
-    """The plan itself; where it has too many runs, a small part of it, to be checked further."""
-    sets = 0
-    for dataset in plan.datasets:
-        with suppress(SettingError):  # what is wrong with held_out is said later
-            sets += _number_of_sets(dataset, known.get(dataset.called))
-    shared = prod(map(len, _lists(plan.grid).values()))
-    points = sum(
-        prod(map(len, _lists(each.grid).values())) * (shared if each in plan.objectives else 1)
-        if plan.has_grid
-        else plan.draws or 1
-        for each in plan.methods
-    )
-    if sets * points * plan.trials <= MOST:
-        return plan
-    problems.note(
-        f"The plan has {sets * points * plan.trials:,} runs: sets of test domains × draws × "
-        f"trials, of all datasets and objectives. A plan can have at most {MOST:,}."
-    )
-    return replace(
-        plan,
-        draws=plan.draws and min(plan.draws, 2),
-        trials=1,
-        grid=_lists(plan.grid, 1),
-        objectives=tuple(replace(each, grid=_lists(each.grid, 1)) for each in plan.objectives),
-        models=tuple(replace(each, grid=_lists(each.grid, 1)) for each in plan.models),
-    )
-
-
-def _lists(grid: Mapping[str, Any], most: int | None = None) -> dict[str, list[Any]]:
-    """The fields of a grid that list values, or the first of their values."""
-    return {path: values[:most] for path, values in grid.items() if isinstance(values, list)}
-
-
 def _placed(
     config: AnyRunConfig,
     seed: int,
@@ -377,15 +296,18 @@ def _placed(
     return replace(config, data=data, training=replace(config.training, seed=own))
 
 
-def _make_ready(
-    first: Sequence[PlannedRun], problems: PlanProblems, root: str | Path | None
-) -> None:
-    """Make the first run of every method on a dataset ready to train; nothing is written."""
+def _unready(first: Sequence[PlannedRun], root: str | Path | None) -> dict[str, str]:
+    """Why methods on a dataset cannot be trained, and which, by their first runs."""
     data: RunData | None = None
+    found: dict[str, str] = {}
     for run in first:
-        with problems.noted(f"{run.objective} on {run.dataset}"):
+        problems = Problems()
+        with problems.noted():
             data = data or RunData.read(run.config.data, root)
             if isinstance(run.config, TableRunConfig):
                 ready_estimator(run.config, data)
             else:
                 trainer_on(run.config, data, "runs")
+        where = f"{run.objective} on {run.dataset}"
+        found |= {problem: where for problem in problems if problem not in found}
+    return found

@@ -8,16 +8,22 @@ it changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from eqrm.checks import one_of
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
-from eqrm.files.plain import plain_values
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace
 from eqrm.objectives.registry import OBJECTIVES, PRESETS
 from eqrm.predictors.registry import PREDICTORS, predictor_settings
-from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
+from eqrm.sweeps.plan import (
+    PlannedDataset,
+    PlannedObjective,
+    SweepPlan,
+    fields_of,
+    named_entries,
+)
 from eqrm.sweeps.spaces import HYPERPARAMETERS, Space
 
 SMALL_IMAGES = ("colored-mnist", "rotated-mnist")
@@ -106,27 +112,24 @@ def with_protocol(content: Any) -> Any:
     if not isinstance(content, Mapping) or content.get("protocol") is None:
         return content
     protocol = PROTOCOLS[one_of(str(content["protocol"]), PROTOCOLS, "protocol")]
+    content = named_entries(content)
     listed = content.get("objectives")
-    entries = [
-        _with_preset(entry, protocol) for entry in (listed if isinstance(listed, list) else [])
-    ]
-    grids = [content.get("grid"), *(e.get("grid") for e in entries if isinstance(e, Mapping))]
-    kept = ("trials",) if any(grids) else tuple(protocol.numbers)
-    if content.get("adaptive") is not None:
+    entries = [e for e in listed if isinstance(e, Mapping)] if isinstance(listed, list) else []
+    kept = tuple(protocol.numbers)
+    if content.get("grid") or any(entry.get("grid") for entry in entries):
+        kept = ("trials",)
+    elif content.get("adaptive") is not None:
         kept = ("draws", "trials")
-    made = {**{name: protocol.numbers[name] for name in kept}, **content}
-    return {**made, "objectives": entries} if entries else made
+    theirs = {"preset": protocol.name}
+    own = [{**theirs, **each} if _is_theirs(each, protocol) else each for each in entries]
+    presets = {"objectives": own} if entries == listed else {}
+    return {**{name: protocol.numbers[name] for name in kept}, **content, **presets}
 
 
-def _with_preset(entry: Any, protocol: DomainBedProtocol) -> Any:
-    whole = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(whole, Mapping) or "preset" in whole:
-        return entry
-    try:
-        known = OBJECTIVES.name_of(whole.get("name", "")) in PRESETS[protocol.name]
-    except SettingError:  # an unknown name is a problem of the plan, which is found later
-        return entry
-    return {**whole, "preset": protocol.name} if known else entry
+def _is_theirs(entry: Mapping[str, Any], protocol: DomainBedProtocol) -> bool:
+    with suppress(SettingError):  # an unknown name is refused when the plan is read
+        return OBJECTIVES.name_of(entry.get("name", "")) in PRESETS[protocol.name]
+    return False
 
 
 def protocol_run(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> Any:
@@ -222,20 +225,6 @@ def _changes(
     ]
     lacking = protocol.lacks(names[0], own)
     return found if lacking is None else [*found, lacking]
-
-
-def fields_of(content: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """The fields of nested content by their paths.
-
-    >>> fields_of({"steps": 3, "training": {"optimizer": {"name": "adam"}}})
-    {'steps': 3, 'training.optimizer.name': 'adam'}
-    """
-    found: dict[str, Any] = {}
-    for key, value in content.items():
-        inside = f"{path}.{key}" if path else str(key)
-        nested = isinstance(value, Mapping) and bool(value)
-        found |= fields_of(value, inside) if nested else {inside: plain_values(value)}
-    return found
 
 
 def space_in_words(space: Space) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +106,8 @@ class RunPlace:
 
     def place(self) -> dict[str, Any]:
         """What its record begins with, in plain types."""
-        return {
-            "run": self.run,
-            "dataset": self.dataset,
-            "objective": self.objective,
-            "held_out": list(self.held_out),
-            "draw": self.draw,
-            "trial": self.trial,
-            "settings": dict(self.settings),
-        }
+        place = {each.name: getattr(self, each.name) for each in fields(RunPlace)}
+        return {**place, "held_out": list(self.held_out), "settings": dict(self.settings)}
 
 
 @dataclass(frozen=True)

@@ -76,24 +76,6 @@ def space_of(given: Any, path: str) -> Space:
     return LogUniformSpace(10, math.log10(low), math.log10(high), whole)
 
 
-def values_to_try(space: Any) -> list[tuple[Any, Any]]:
-    """Values that a space may give, each with what is said of it: the end of a range it is near.
-
-    >>> values_to_try(UniformSpace(0, 1))
-    [(0.001, 0), (0.999, 1)]
-    """
-    if isinstance(space, (ChoiceSpace, list)):
-        return [(each, each) for each in (space if isinstance(space, list) else space.values)]
-    if not isinstance(space, (UniformSpace, LogUniformSpace)):
-        return []
-    near = (space.high - space.low) / 1000
-    ends = [(space.low + near, space.low), (space.high - near, space.high)]
-    if isinstance(space, UniformSpace):
-        return list(ends)
-    powers = [(space.base**inside, space.base**end) for inside, end in ends]
-    return [(int(inside), int(end)) for inside, end in powers] if space.integer else list(powers)
-
-
 def grid_values(given: Any, path: str) -> list[Any]:
     """The values of one field of a grid."""
     if not isinstance(given, list) or not given:

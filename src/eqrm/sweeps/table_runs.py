@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import yaml
 
-from eqrm.checks import SEED, number, one_of, optional, refuse_unknown
+from eqrm.checks import (
+    SEED,
+    Rule,
+    check_fields,
+    number,
+    one_of,
+    optional,
+    refuse_unknown,
+    ruled,
+)
 from eqrm.data.domain_data import DomainData
 from eqrm.data.tables.preprocessor import Task
 from eqrm.domains import NumberedDomains
@@ -36,6 +45,8 @@ from eqrm.training.runs.run_data import RunData
 MODEL = "model.safetensors"
 GOAL = ("alpha", "measure")
 """What of a model is not a setting of its estimator alone."""
+LABEL = optional(Rule("printable text", lambda label: bool(label.strip()) and label.isprintable()))
+"""What a plan may call its datasets and methods in records."""
 STEP = 1
 _TREES: dict[str, SearchSpace[Any]] = {
     "n_estimators": LogUniformSpace(10, 1.5, 2.7, integer=True),
@@ -127,7 +138,7 @@ class PlannedModel:
     """
 
     name: str
-    label: str | None = None
+    label: str | None = ruled(None, LABEL)
     alpha: float | str | None = None
     measure: str = "quantile"
     settings: dict[str, Any] = field(default_factory=dict)
@@ -135,6 +146,7 @@ class PlannedModel:
     grid: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         one_of(self.name, MODELS, "table model")
         read_as(TableRunConfig, {"data": {"dataset": "table"}, **self.content()})
         known = (*self.estimator_settings, *GOAL)

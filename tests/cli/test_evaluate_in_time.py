@@ -12,9 +12,9 @@ import pytest
 
 import eqrm
 from cli.commands import run
+from eqrm import Evaluation
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation import order_test, quantile_bound, recent_bound, spell_bound
-from eqrm.evaluation.evaluation import Evaluation
 
 DAYS = 240
 

@@ -29,7 +29,7 @@ def test_the_first_line_answers_and_the_last_says_what_to_type(
     assert code == 0
     answer, tighter, _, following = out.splitlines()
     assert answer.startswith("Collect at least 29 domains that no model is trained or chosen on")
-    assert "9 in 10 new domains then have at most the largest of their risks" in answer
+    assert "90% of new domains then have at most the largest of their risks" in answer
     assert "46 the second largest of their risks, 89 the 5th largest, 116 their 0.95-" in tighter
     assert following.startswith("Next: eqrm evaluate predictions.csv --domain DOMAIN")
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from eqrm.evaluation.inference.noise import denoised_quantile
+from eqrm.evaluation import denoised_quantile
 
 TRUE_RISKS = {
     "normal": stats.norm(1.0, 0.2),

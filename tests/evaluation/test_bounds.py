@@ -9,13 +9,8 @@ import pytest
 from scipy import integrate, stats
 
 from eqrm.errors import LevelError, SettingError
-from eqrm.evaluation.inference.certificates import quantile_bound
-from eqrm.evaluation.inference.planning import (
-    domain_plan,
-    paper_bound,
-    smoothing_bias,
-    tight_domains,
-)
+from eqrm.evaluation import domain_plan, paper_bound, quantile_bound
+from eqrm.evaluation.inference.planning import smoothing_bias, tight_domains
 
 
 def failure(m: int, slack: float, cover: float, lipschitz: float) -> float:

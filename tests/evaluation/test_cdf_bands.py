@@ -10,7 +10,8 @@ from scipy import stats
 
 from cases import in_full
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference.cdf_bands import cdf_band, probability_within
+from eqrm.evaluation import cdf_band
+from eqrm.evaluation.inference.cdf_bands import probability_within
 
 
 @pytest.mark.parametrize("m", [1, 2, 7, 30, 100])

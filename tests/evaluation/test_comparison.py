@@ -11,7 +11,7 @@ from scipy import optimize, stats
 
 from eqrm import Empirical, Level
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.evaluation.inference.comparison import paired_differences, risk_intervals
+from eqrm.evaluation import paired_differences, risk_intervals
 from eqrm.evaluation.inference.intervals import (
     _likelihood_ratios,
     mean_interval,

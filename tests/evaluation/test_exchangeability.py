@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
-from eqrm.evaluation.inference.exchangeability import order_test, shift_test
-from eqrm.evaluation.inference.noise import noise_split
+from eqrm.evaluation import noise_split, order_test, shift_test
 
 
 def test_the_trend_is_spearmans_correlation() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from eqrm import Level
 from eqrm.evaluation.inference.gains import gain_over
-from eqrm.level import Level
 
 
 def test_a_reference_without_risk_is_not_divided_by() -> None:

@@ -13,7 +13,7 @@ import torch
 
 import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.evaluation.inference.comparison import risk_intervals
+from eqrm.evaluation import risk_intervals
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.rounding import as_percent, rounded_up
 

@@ -10,8 +10,7 @@ import pytest
 from scipy import special, stats
 
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.evaluation.inference.certificates import probability_bound, quantile_bound
+from eqrm.evaluation import domains_needed, probability_bound, quantile_bound
 
 
 def binomial_tail(k: int, m: int, alpha: float) -> float:

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 import eqrm
+from eqrm import Level
 from eqrm.evaluation import references as module
 from eqrm.evaluation.measuring import measurement_spec
 from eqrm.evaluation.presenting.report.page import report_html
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.evaluation.references import References
-from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
 from eqrm.linear.scored_rows import ScoredRows
 

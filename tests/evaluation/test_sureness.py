@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats.mstats import hdquantiles
 
+from eqrm import Level
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.inference.certificates import quantile_bound
+from eqrm.evaluation import quantile_bound
 from eqrm.evaluation.inference.resampling import (
     drawn_counts,
     resampled_smooth_quantiles,
@@ -31,7 +32,6 @@ from eqrm.evaluation.inference.sureness import (
     cross_fitted_bound,
     nested_estimate,
 )
-from eqrm.level import Level
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator

@@ -9,9 +9,8 @@ import pytest
 from scipy import optimize, stats
 
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
+from eqrm.evaluation import quantile_bound, true_probability_bound, true_risk_bound
 from eqrm.evaluation.inference import true_risk as bounded_means
-from eqrm.evaluation.inference.certificates import quantile_bound
-from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
 
 MEANS = np.array([0.0, 0.02, 0.3, 0.5, 0.98, 1.0])
 COUNTS = np.array([50.0, 50.0, 10.0, 1000.0, 50.0, 7.0])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import stats
 from scipy.optimize import brentq
 
-from eqrm.evaluation.inference.noise import NoiseSplit, denoised_quantile, noise_split
+from eqrm.evaluation import NoiseSplit, denoised_quantile, noise_split
 
 Vector = npt.NDArray[np.float64]
 Sizes = npt.NDArray[np.int64]

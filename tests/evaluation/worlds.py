@@ -10,10 +10,14 @@ import numpy as np
 from scipy import stats
 
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.evaluation.inference.cdf_bands import cdf_band
-from eqrm.evaluation.inference.certificates import probability_bound, quantile_bound
-from eqrm.evaluation.inference.true_risk import true_probability_bound, true_risk_bound
+from eqrm.evaluation import (
+    cdf_band,
+    domains_needed,
+    probability_bound,
+    quantile_bound,
+    true_probability_bound,
+    true_risk_bound,
+)
 
 
 class Eighths:

@@ -19,11 +19,7 @@ from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
 from eqrm.evaluation.inference.comparison import paired_differences
-from eqrm.evaluation.inference.exchangeability import (
-    ExchangeabilityTest,
-    doubt_about,
-    order_test,
-)
+from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest, order_test
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder, TimeBound, TimeBounds
 from eqrm.evaluation.inference.nested.findings import NestedFindings, nested_findings
 from eqrm.evaluation.inference.noise import NoiseSplit, noise_split
@@ -253,9 +249,8 @@ class Evaluation(ShownRisks):
         asked |= {"sampling": sampling, "group": group}
         found = self._certifiers[self._known(predictor)].certificate(alpha, confidence, **asked)
         found = replace(found, proven=not self.cross_fitted)
-        if self.time_order is None:
-            return found
-        return replace(found, doubt=doubt_about(self.exchangeability[self._known(predictor)]))
+        tests = self.exchangeability[self._known(predictor)] if self.time_order else []
+        return replace(found, doubt=tests[0].doubt if tests else "")  # the first is that of time
 
     def in_time(
         self,

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import eqrm
+from eqrm import Watch
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.watching.state_file import FORMAT
 from evaluation.watching.watch_worlds import COLUMNS, days, evaluation, started, watch, written
 

@@ -17,8 +17,7 @@ import pytest
 import typer
 
 import eqrm
-from eqrm import cli
-from eqrm.evaluation.inference.in_time.watch import Watch
+from eqrm import Watch, cli
 from eqrm.evaluation.watching.state_file import FORMAT
 from eqrm.files.checked_json import read_checked_lines
 

@@ -192,20 +192,16 @@ def judged_backtest(
         known = constants(window.certify, window.judge) if constants else {}
         beside |= dict.fromkeys(known)
         both = {**known, **both}
-        _refuse_unknown_risks(both, window)
+        for name, pair in both.items():
+            if not all(np.isfinite(part).all() for part in pair):
+                raise DomainDataError(
+                    f"{name}: a risk in window {window.number} is not finite. Check the "
+                    "predictions of these domains."
+                )
         past, later = ({name: pair[i] for name, pair in both.items()} for i in (0, 1))
         measured.append(WindowRisks(window, past, later))
     said = [*_notes(plan, domains, windows), *notes]
     return Backtest(tuple(measured), plan, domains, loss, tuple(said), tuple(beside))
-
-
-def _refuse_unknown_risks(both: Mapping[str, tuple[Array, Array]], window: BacktestWindow) -> None:
-    for name, parts in both.items():
-        if not all(np.isfinite(part).all() for part in parts):
-            raise DomainDataError(
-                f"{name}: a risk in window {window.number} is not finite. Check the predictions of "
-                "these domains."
-            )
 
 
 def _notes(

@@ -176,14 +176,11 @@ def conclusions(found: JudgedWindows) -> list[str]:
             "last lines of the table say how many are expected if domains are exchangeable."
         )
     lines += [f"{text}." for kind, text in NOT_CERTIFICATES.items() if kind in found.plan.kinds]
-    lines += [f"online: {_share(i)} of the bounds allow every risk." for i in _infinite(found)]
+    online = [p for p in found.pooled if (p.kind, p.level) == (ONLINE, level)]
+    if judged := sum(p.judged for p in online):
+        share = _share(sum(p.infinite for p in online) / judged)
+        lines.append(f"online: {share} of the bounds allow every risk.")
     return [*lines, *_overlap(found), NO_INTERVAL, *found.notes]
-
-
-def _infinite(found: JudgedWindows) -> list[float]:
-    rows = [p for p in found.pooled if p.kind == ONLINE and p.level == found.plan.headline]
-    judged = sum(p.judged for p in rows)
-    return [sum(p.infinite for p in rows) / judged] if judged else []
 
 
 def _overlap(found: JudgedWindows) -> list[str]:

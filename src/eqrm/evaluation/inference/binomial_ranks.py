@@ -20,7 +20,7 @@ ROUNDING = 1e-12
 """Relative slack on 1 − confidence: 0.9 and 0.1 are not binary fractions."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def at_least(successes: int, trials: int, probability: float) -> float:
     """P(Binomial(trials, probability) ≥ successes).
 
@@ -89,16 +89,8 @@ def interleaved_p_value(below: list[int], sizes: list[int], alpha: float) -> flo
     >>> round(interleaved_p_value([35, 36], [35, 36], 0.9), 4)
     0.0476
     """
-    mean = sum(_binomial_tail(*each, alpha) for each in zip(below, sizes, strict=True)) / len(sizes)
+    mean = sum(at_least(*each, alpha) for each in zip(below, sizes, strict=True)) / len(sizes)
     return min(1.0, 2.0 * mean) if len(sizes) > 1 else mean
-
-
-@lru_cache(maxsize=4096)
-def _binomial_tail(count: int, trials: int, alpha: float) -> float:
-    """P(Binomial(n, α) ≥ count)."""
-    from scipy.special import betainc
-
-    return float(betainc(count, trials - count + 1.0, alpha)) if count else 1.0
 
 
 def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:

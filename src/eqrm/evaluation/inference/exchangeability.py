@@ -69,6 +69,23 @@ class ExchangeabilityTest(Finding):
             "This is not proof that it does not."
         )
 
+    @property
+    def doubt(self) -> str:
+        """What a plain certificate must say where a test of the order in time rejects, or nothing.
+
+        A trend means that the distribution changes, similar neighbours that domains are dependent:
+        each has a bound of its own.
+
+        >>> order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40)).doubt
+        'The order test rejects this (p = 0.0004): the bound that applies is the one for the ...
+        """
+        if self.rejected is None:
+            return ""
+        return (
+            f"The order test rejects this (p = {self.p_value:.2g}): the bound that applies is "
+            f"{_APPLIES[self.rejected]}."
+        )
+
 
 def order_test(
     risks: Any, order: Any = None, by: str = "time", *, permutations: int = 4999, seed: int = 0
@@ -110,25 +127,6 @@ def order_test(
         rejected=min(p_values, key=p_values.__getitem__) if p_value < SIGNIFICANT else None,
     )
     return test if test.rejected is None else replace(test, warning=order_warning([test]))
-
-
-def doubt_about(tests: Iterable[ExchangeabilityTest]) -> str:
-    """What a plain certificate must say where the order test rejects; nothing where it does not.
-
-    A trend means that the distribution changes, similar neighbours that domains are dependent: each
-    has a bound of its own.
-
-    >>> rising = order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40))
-    >>> doubt_about([rising])
-    'The order test rejects this (p = 0.0004): the bound that applies is the one for the next ...
-    """
-    for test in tests:
-        if test.rejected is not None and test.by == "time":
-            return (
-                f"The order test rejects this (p = {test.p_value:.2g}): the bound that applies is "
-                f"{_APPLIES[test.rejected]}."
-            )
-    return ""
 
 
 def shift_test(held_out: Any, training: Any) -> ExchangeabilityTest:

@@ -64,7 +64,7 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
     variance = float(squares.sum()) / domains
     error = math.sqrt(variance / (domains - 1)) * spread
     skewness = float((squares * deviations).sum()) / domains / variance**1.5
-    t = _student(domains - 1, confidence)
+    t = float(stdtrit(domains - 1, 0.5 + confidence / 2.0))
     ends = []
     for side in (-1.0, 1.0):
         a = (max(side * skewness, 0.0) + math.sqrt(6.0 / domains)) / math.sqrt(domains)
@@ -72,12 +72,6 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
             scale * (mean + side * error * (t + a * (1.0 + 2.0 * t * t) / 6.0 + a**2 * t**3))
         )
     return ends[0], ends[1]
-
-
-@lru_cache(maxsize=1024)
-def _student(degrees: int, confidence: float) -> float:
-    """The quantile of Student's t that an interval needs."""
-    return float(stdtrit(degrees, 0.5 + confidence / 2.0))
 
 
 @lru_cache(maxsize=1024)

@@ -9,7 +9,6 @@ domains, and its sampling variance v_i = s²/n_i. V is the maximum of the restri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -270,11 +269,7 @@ def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector
     >>> sampling_variances([201, 201, 1], [1.0, 3.0, float("nan")], 3).round(4)
     array([0.0075, 0.0124, 2.    ])
     """
-    return _sampling_variances(checked_counts(counts, domains), loss_variances)
-
-
-def _sampling_variances(numbers: Vector, loss_variances: Any) -> Vector | None:
-    """The same, from counts that are checked."""
+    numbers = checked_counts(counts, domains)
     known = numbers > 1
     variances = checked_variances(loss_variances, numbers.size, known)
     return pooled_variances(variances, numbers) / numbers if known.any() else None
@@ -296,9 +291,8 @@ class _Measured(NamedTuple):
 
 def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     values = without_rounding(checked_risks(risks))
-    numbers = checked_counts(counts, values.size)
-    known = numbers > 1
-    noise = _sampling_variances(numbers, loss_variances)
+    known = checked_counts(counts, values.size) > 1
+    noise = sampling_variances(counts, loss_variances, values.size)
     if noise is None:
         raise DomainDataError(f"{ONE_EXAMPLE}: at least one domain needs two examples.")
     # Equal losses, as those of a constant, differ by rounding errors alone.
@@ -325,17 +319,12 @@ def _likely(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:
     # Precisions hardly change below a tiny share of the smallest noise: that is V = 0.
     tiny = math.log(1e-9 * max(float(variances.min()), 1e-9))
     start = max(math.log(spread), tiny) if spread > 0.0 else tiny
-    low = 0.0 if above(tiny) >= 0.0 else math.exp(brentq(above, tiny, start))
-    high = math.exp(brentq(above, start, _beyond(above, start)))
-    return low * unit * unit, high * unit * unit
-
-
-def _beyond(above: Callable[[float], float], start: float) -> float:
-    """A point after start at which the function is negative."""
     end = start + 1.0
     while above(end) >= 0.0:
         end += 1.0
-    return end
+    low = 0.0 if above(tiny) >= 0.0 else math.exp(brentq(above, tiny, start))
+    high = math.exp(brentq(above, start, end))
+    return low * unit * unit, high * unit * unit
 
 
 def _tail_noise(deviations: Vector, noise: Vector, spread: float, alpha: float) -> float:

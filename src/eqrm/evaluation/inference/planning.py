@@ -35,9 +35,9 @@ from eqrm.errors import SettingError
 from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.risk_checks import Finding, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
-from eqrm.level import Level
 
 PREDICTORS = integer(1, 1_000_000)
+LARGEST_CONSTANT = 1e100
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class DomainPlan(Finding):
         several = "" if self.predictors == 1 else f", for {self.predictors:,} predictors at once"
         return (
             f"Collect at least {self.domains:,} domains that no model is trained or chosen on: "
-            f"with {as_percent(self.confidence)} confidence, {_new_domains(self.alpha)} then have "
-            f"at most the largest of their risks{several}."
+            f"with {as_percent(self.confidence)} confidence, {as_percent(self.alpha)} of new "
+            f"domains then have at most the largest of their risks{several}."
         )
 
     @property
@@ -128,9 +128,7 @@ def domain_plan(
     needed = binomial_ranks.domains_needed(level, each)
     here = needed if domains is None else domains
     paper = paper_bound(here, level, asked, covering_number=cover, lipschitz=lipschitz, bias=bias)
-    rows = [_order_row(level, each, beyond) for beyond in (0, 1, 4)]
-    rows += [_tight_row(level, each, room), *_dkw_rows(level, each, room)]
-    rows += _paper_rows(level, room, paper)
+    rows = _rows(level, each, room, paper)
     in_hand = None if domains is None else _in_hand(domains, level, each)
     return DomainPlan(level, asked, predictors, needed, rows, paper, in_hand)
 
@@ -160,41 +158,31 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
     return binomial_ranks.domains_needed(alpha, confidence, first), first
 
 
-def _order_row(alpha: float, confidence: float, beyond: int) -> PlanRow:
-    bound = f"the {_largest(beyond)} measured risk"
-    needed = binomial_ranks.domains_needed(alpha, confidence, beyond)
-    return PlanRow(f"the {alpha:.6g}-quantile of risk", needed, bound)
-
-
-def _tight_row(alpha: float, confidence: float, slack: float) -> PlanRow:
-    needed, beyond = tight_domains(alpha, confidence, slack)
-    bound = f"their {alpha + slack:.6g}-quantile ({beyond} above)"
-    return PlanRow(f"the {alpha:.6g}-quantile of risk", needed, bound)
-
-
-def _dkw_rows(alpha: float, confidence: float, slack: float) -> list[PlanRow]:
-    """All quantiles at once, by the two-sided DKW band: m = log(2/δ)/2ε²."""
-
-    def row(room: float, bound: str) -> PlanRow:
-        needed = math.ceil(math.log(2.0 / (1.0 - confidence)) / (2.0 * room**2))
-        return PlanRow(f"quantiles up to {alpha:.6g} (DKW)", needed, bound)
-
-    return [
-        row(1.0 - alpha, "the largest measured risk"),
-        row(slack, f"measured quantiles {slack:.3g} higher"),
+def _rows(alpha: float, confidence: float, slack: float, paper: PaperBound) -> list[PlanRow]:
+    """By order statistics; by the two-sided DKW band (m = log(2/δ)/2ε²); by the paper's bound."""
+    tight, beyond = tight_domains(alpha, confidence, slack)
+    quantile, theorem = f"the {alpha:.6g}-quantile", f"the {alpha:.6g}-quantile (Theorem D.1)"
+    rows = [
+        PlanRow(
+            f"{quantile} of risk",
+            binomial_ranks.domains_needed(alpha, confidence, above),
+            f"the {_largest(above)} measured risk",
+        )
+        for above in (0, 1, 4)
     ]
-
-
-def _paper_rows(alpha: float, slack: float, paper: PaperBound) -> list[PlanRow]:
-    statement = f"the {alpha:.6g}-quantile (Theorem D.1)"
-    rows = [PlanRow(statement, paper.domains_needed, "the largest estimated risk")]
-    room = slack - paper.bias
-    needed = None
+    bound = f"their {alpha + slack:.6g}-quantile ({beyond} above)"
+    rows.append(PlanRow(f"{quantile} of risk", tight, bound))
+    for room, bound in (
+        (1.0 - alpha, "the largest measured risk"),
+        (slack, f"measured quantiles {slack:.3g} higher"),
+    ):
+        needed = math.ceil(math.log(2.0 / (1.0 - confidence)) / (2.0 * room**2))
+        rows.append(PlanRow(f"quantiles up to {alpha:.6g} (DKW)", needed, bound))
+    rows.append(PlanRow(theorem, paper.domains_needed, "the largest estimated risk"))
+    room, enough = slack - paper.bias, None
     if room > 0.0:
-        constant = paper.slack**2 * paper.domains
-        needed = math.ceil(constant / room**2 * (1.0 - 1e-12))
-    rows.append(PlanRow(statement, needed, f"the estimated {alpha + slack:.6g}-quantile"))
-    return rows
+        enough = math.ceil(paper.slack**2 * paper.domains / room**2 * (1.0 - 1e-12))
+    return [*rows, PlanRow(theorem, enough, f"the estimated {alpha + slack:.6g}-quantile")]
 
 
 def _in_hand(domains: int, alpha: float, confidence: float) -> str:
@@ -223,19 +211,6 @@ def _largest(beyond: int) -> str:
         return ("largest", "second largest", "third largest")[beyond]
     last = 0 if 10 < place % 100 < 20 else place % 10
     return f"{place:,}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') } largest"
-
-
-def _new_domains(alpha: float) -> str:
-    """The share of new domains that is bounded.
-
-    >>> _new_domains(0.9), _new_domains(0.97)
-    ('9 in 10 new domains', '97% of new domains')
-    """
-    share = Level(alpha).share_in_words
-    return f"{share} new domains" if " in " in share else f"{share} of new domains"
-
-
-LARGEST_CONSTANT = 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,6 +289,8 @@ def paper_bound(
     scale = 32.0 * lipschitz**2
     rate = scale * (math.log(8.0 / miss) + math.log(covering_number))
     slack, room = math.sqrt(rate / domains), 1.0 - level - bias
+    # 8·𝒩·exp(−m·ε²/(32·L²)) at the largest ε that leaves a level to read at
+    log_failure = math.log(8.0) + math.log(covering_number) - domains * max(room, 0.0) ** 2 / scale
     return PaperBound(
         alpha=level,
         confidence=asked,
@@ -321,7 +298,7 @@ def paper_bound(
         slack=slack,
         bias=bias,
         read_at=level + slack + bias,
-        failure=_failure(domains, max(room, 0.0), covering_number, lipschitz) + within_miss,
+        failure=math.exp(min(log_failure, 700.0)) + within_miss,  # it may exceed 1
         vacuous=slack > room,
         domains_needed=math.ceil(rate / room**2 * (1.0 - 1e-12)) if room > 1e-12 else None,
         covering_number=covering_number,
@@ -346,9 +323,3 @@ def smoothing_bias(bandwidth: float, holder_constant: float, holder_exponent: fl
     )  # l! is 1 for l = 0 and l = 1
     moment = 2.0 ** (beta / 2.0) * math.gamma((beta + 1.0) / 2.0) / math.sqrt(math.pi)
     return float(holder_constant * moment * bandwidth**beta)
-
-
-def _failure(domains: int, slack: float, covering_number: float, lipschitz: float) -> float:
-    """8·𝒩·exp(−m·ε²/(32·L²)), which may exceed 1."""
-    log = math.log(8.0) + math.log(covering_number) - domains * slack**2 / (32.0 * lipschitz**2)
-    return math.exp(min(log, 700.0))

@@ -34,6 +34,10 @@ from eqrm.evaluation.inference.risk_checks import (
     refuse_first,
 )
 
+METHODS = ("auto", "bernstein", "clopper-pearson", "hoeffding", "kl")
+EPSILON = float(np.finfo(np.float64).eps)
+MOST_STEPS = 100
+"""Newton steps of :func:`kl`; about ten are taken."""
 MISS_PER_DOMAIN = 0.05
 """The η aimed at: domains of a thousand examples would like a smaller one, of twenty a larger."""
 SMALLEST_MISS = 1e-9
@@ -154,7 +158,13 @@ def _upper_bounds(
     if method == "bernstein" and variances is None:
         raise SettingError("method='bernstein' needs loss_variances, the variance in each domain.")
     if method == "clopper-pearson":
-        _refuse_fractions(means * numbers, numbers)
+        errors = means * numbers
+        refuse_first(
+            np.abs(errors - np.rint(errors)) > 1e-6 + 1e-9 * numbers,
+            errors,
+            "method='clopper-pearson' is for losses that are 0 or 1, but domain {i} has a sum of "
+            "losses of {value:.6g} in units of the range. Use method='kl'.",
+        )
 
     def uppers_at(miss: float) -> Vector:
         return low + width * _each_bound(method, means, numbers, miss, variances)
@@ -176,21 +186,6 @@ def _in_range(risks: Vector, loss_range: tuple[float, float]) -> tuple[float, fl
     return low, high - low
 
 
-def _refuse_fractions(errors: Vector, counts: Vector) -> None:
-    refuse_first(
-        np.abs(errors - np.rint(errors)) > 1e-6 + 1e-9 * counts,
-        errors,
-        "method='clopper-pearson' is for losses that are 0 or 1, but domain {i} has a sum of "
-        "losses of {value:.6g} in units of the range. Use method='kl'.",
-    )
-
-
-METHODS = ("auto", "bernstein", "clopper-pearson", "hoeffding", "kl")
-EPSILON = float(np.finfo(np.float64).eps)
-MOST_STEPS = 100
-"""Newton steps of :func:`kl`; about ten are taken."""
-
-
 def hoeffding(means: Vector, counts: Vector, miss: float) -> Vector:
     """mean + √(log(1/η)/2n) (Hoeffding 1963, Theorem 1).
 
@@ -210,7 +205,7 @@ def kl(means: Vector, counts: Vector, miss: float) -> Vector:
     >>> kl(np.array([0.1, 0.0]), np.array([200.0, 200.0]), 0.05).round(4)
     array([0.1597, 0.0149])
     """
-    from scipy.special import xlogy
+    from scipy.special import rel_entr, xlogy
 
     target, others = math.log(1.0 / miss) / counts, 1.0 - means
     some = np.where(others > 0.0, others, 1.0)
@@ -219,7 +214,8 @@ def kl(means: Vector, counts: Vector, miss: float) -> Vector:
     upper = np.minimum(hoeffding(means, counts, miss), 1.0 - least)
     for _ in range(MOST_STEPS):
         slope = (upper - means) / np.where(upper < 1.0, upper * (1.0 - upper), np.inf)
-        excess = np.maximum(_bernoulli_kl(means, np.where(slope > 0.0, upper, means)) - target, 0.0)
+        at = np.where(slope > 0.0, upper, means)
+        excess = np.maximum(rel_entr(means, at) + rel_entr(others, 1.0 - at) - target, 0.0)
         step = excess / np.where(slope > 0.0, slope, 1.0)
         upper = upper - step
         if (step <= EPSILON * upper).all():
@@ -270,10 +266,3 @@ def _each_bound(
         return bernstein(means, counts, miss, variances)
     half = miss / 2.0
     return np.minimum(kl(means, counts, half), bernstein(means, counts, half, variances))
-
-
-def _bernoulli_kl(p: Vector, q: Vector) -> Vector:
-    """p·log(p/q) + (1−p)·log((1−p)/(1−q)), with 0·log 0 = 0."""
-    from scipy.special import rel_entr
-
-    return np.asarray(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))

@@ -12,7 +12,6 @@ half into play (Shiryaev and Roberts' statistic, with weights that add up to one
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -119,16 +118,10 @@ def log_miss_factors(missed: Any, share: float) -> Vector:
     >>> np.exp(log_miss_factors([True, False], 0.1)).round(2)[:, 0]
     array([1.43, 0.95])
     """
-    return _lost_and_won(share).take(np.asarray(missed, dtype=bool), axis=1).T
-
-
-@lru_cache(maxsize=16)
-def _lost_and_won(share: float) -> Vector:
-    """The factors of :func:`log_miss_factors` without and with a miss (5, 2)."""
     odds = np.array([1.5, 2.5, 5.0, 15.0, 100.0])
     larger = odds * share / (1.0 - share + odds * share)
     won, lost = np.log(larger / share), np.log((1.0 - larger) / (1.0 - share))
-    return np.stack([lost, won], axis=1)
+    return np.stack([lost, won], axis=1).take(np.asarray(missed, dtype=bool), axis=1).T
 
 
 def log_rank_factors(p_values: Vector) -> Vector:

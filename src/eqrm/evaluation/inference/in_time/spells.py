@@ -172,18 +172,12 @@ def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:
     from scipy.special import ndtri
 
     z = float(ndtri(alpha))
-    nodes, weights = _gauss_legendre()
+    nodes, weights = np.polynomial.legendre.leggauss(24)
     angles = np.arcsin(np.clip(correlations, -0.999, 0.999))
     # With t = sin a the integrand is smooth: φ₂ dt = exp(−z²/(1 + sin a))/2π da.
     at = np.sin(angles[:, None] * (nodes + 1.0) / 2.0)
     sums = (np.exp(-z * z / (1.0 + at)) * weights).sum(axis=1) * angles / 2.0
     return np.asarray(sums / (2.0 * math.pi * alpha * (1.0 - alpha)))
-
-
-@lru_cache
-def _gauss_legendre() -> tuple[Vector, Vector]:
-    """Nodes and weights."""
-    return np.polynomial.legendre.leggauss(24)
 
 
 def _rank(domains: int, alpha: float, miss: float, block: float) -> int | None:

@@ -30,6 +30,7 @@ from eqrm.text import counted
 HOLDS, SUSPICIOUS, BROKEN = "still holds", "suspicious", "broken"
 CHUNK = 65_536
 FORMAT = 1
+CLAIM = ("bound", "alpha", "confidence")
 DELTAS = number(least=1e-100, below=1)
 """Evidence that is too large for a number could not reach 1/δ."""
 
@@ -244,12 +245,8 @@ class Watch:
         """The state, ready for JSON; its size does not depend on the number of domains."""
         return {
             "format": FORMAT,
-            "bound": self.bound,
-            "alpha": self.alpha,
+            **{name: getattr(self, name) for name in (*CLAIM, "delta", "domains")},
             "misses": list(self._misses),
-            "confidence": self.confidence,
-            "delta": self.delta,
-            "domains": self.domains,
             "processes": [process.to_dict() for process in self._processes],
             "alarm": self._alarm,
             "drift": None if self._drift is None else self._drift.to_dict(),
@@ -267,9 +264,9 @@ class Watch:
             if not 0 < parts == len(state["misses"]) or not 1 <= min(alarms) <= max(alarms) <= last:
                 raise ValueError("numbers that contradict each other")
             made = cls.__new__(cls)
-            claim = float(state["bound"]), float(state["alpha"]), float(state["confidence"])
+            bound, alpha, confidence = (float(state[name]) for name in CLAIM)
             drift = RiskDrift.from_dict(state["drift"]) if state["drift"] else None
-            made._begin(claim, float(state["delta"]), len(state["processes"]), drift)
+            made._begin((bound, alpha, confidence), float(state["delta"]), parts, drift)
             made.domains = int(state["domains"])
             made._misses = [int(misses) for misses in state["misses"]]
             made._processes = [Evidence.from_dict(each) for each in state["processes"]]

@@ -162,8 +162,12 @@ def new_group_bound(
         chosen = nested.risks[nested.drawn_members(seed)]
         return as_nested(quantile_bound(chosen, level, asked), nested, sampling, labels)
     if sampling == REPEATED:
-        between = _shares_needed(len(nested), level, 1.0 - asked)
-        bound, rank = nested.first_risk(_all_draws(nested, level, 1.0 - asked), between)
+        miss = 1.0 - asked
+        least = -math.log(miss) - ROUNDING
+        bound, rank = nested.first_risk(
+            lambda risk: _log_e_value(nested.shares_up_to(risk), level) >= least,
+            _shares_needed(len(nested), level, miss),
+        )
     else:
         bound, rank = nested.first_risk(_pooled(nested, level, asked))
     plain = Certificate(
@@ -250,12 +254,6 @@ def as_nested(
         group=group,
         labels=labels,
     )
-
-
-def _all_draws(nested: NestedRisks, alpha: float, miss: float) -> Callable[[float], bool]:
-    """Whether a risk is a bound, by the mean e-value of all draws of one member per group."""
-    least = -math.log(miss) - ROUNDING
-    return lambda risk: _log_e_value(nested.shares_up_to(risk), alpha) >= least
 
 
 @lru_cache(maxsize=1024)

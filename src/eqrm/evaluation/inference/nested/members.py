@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ class NestedRisks:
 
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""
-        drawn = _uniform(seed, len(self))
+        drawn = np.random.default_rng(seed).random(len(self))
         first = np.cumsum(self.sizes) - self.sizes
         return np.asarray(self._by_group[first + (drawn * self.sizes).astype(np.int64)])
 
@@ -132,12 +132,6 @@ class NestedRisks:
         yield from (
             (n, part) for n, part in zip(self.names, parts, strict=True) if part.size >= least
         )
-
-
-@lru_cache(maxsize=2)  # the same for bounds of several levels
-def _uniform(seed: int, size: int) -> Vector:
-    """Numbers between 0 and 1 (size,)."""
-    return np.random.default_rng(seed).random(size)
 
 
 def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> float:

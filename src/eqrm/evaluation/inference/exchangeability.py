@@ -79,7 +79,7 @@ class ExchangeabilityTest(Finding):
         >>> order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40)).doubt
         'The order test rejects this (p = 0.0004): the bound that applies is the one for the ...
         """
-        if self.rejected is None:
+        if self.rejected is None or self.by != "time":
             return ""
         return (
             f"The order test rejects this (p = {self.p_value:.2g}): the bound that applies is "

@@ -16,8 +16,7 @@ import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 from eqrm.estimators import load_model, save_model
 from eqrm.estimators.boosting.category_columns import coded, learned_categories
-from eqrm.estimators.model_files import FORMAT
-from eqrm.files.archive import read_archive, write_archive
+from estimators.worlds import change_booster, forged
 
 MODELS = {"xgboost": eqrm.XGBQRMRegressor, "lightgbm": eqrm.LGBMQRMRegressor}
 CITIES = [f"city {number}" for number in range(12)]
@@ -169,12 +168,12 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
 def test_forged_sets_of_categories_are_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     save_model(fitted("xgboost"), path)
-    found = read_archive(path, FORMAT, "a model")
-    arrays = found.arrays()
-    booster = json.loads(arrays["own.booster"].tobytes())
-    tree = booster["learner"]["gradient_booster"]["model"]["trees"][0]
-    FORGERIES[kind](tree)
-    arrays["own.booster"] = np.frombuffer(bytearray(json.dumps(booster).encode()), np.uint8)
-    write_archive(path, FORMAT, found.content, arrays)
+
+    def change(content: bytes) -> bytes:
+        booster = json.loads(content)
+        FORGERIES[kind](booster["learner"]["gradient_booster"]["model"]["trees"][0])
+        return json.dumps(booster).encode()
+
+    forged(path, lambda state: change_booster(state, change))
     with pytest.raises(DataFileError):
         load_model(path)

@@ -25,8 +25,7 @@ from eqrm import (
 )
 from eqrm.errors import DataFileError
 from eqrm.estimators.boosting.tree_checks import DEEPEST, check_links
-from eqrm.estimators.model_files import FORMAT
-from eqrm.files.archive import read_archive, write_archive
+from estimators.worlds import change_booster, forged
 
 # Models are fitted once, by whichever test comes first.
 pytestmark = pytest.mark.filterwarnings("ignore:categorical_feature keyword")
@@ -61,14 +60,10 @@ def fitted(name: str) -> Any:
     return MODELS[name]().fit(X, y, groups=domains)
 
 
-def forged(path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
-    """A model file with another booster, and the digest of a whole file."""
+def forged_booster(path: Path, name: str, change: Callable[[bytes], bytes]) -> Path:
+    """A model file with another booster."""
     save_model(fitted(name), path)
-    found = read_archive(path, FORMAT, "a model")
-    arrays = found.arrays()
-    booster = bytearray(change(arrays["own.booster"].tobytes()))
-    arrays["own.booster"] = np.frombuffer(booster, np.uint8)
-    write_archive(path, FORMAT, found.content, arrays)
+    forged(path, lambda state: change_booster(state, change))
     return path
 
 
@@ -103,7 +98,7 @@ def test_no_changed_bit_crashes_or_gives_a_number_that_is_none(name: str, tmp_pa
             return bytes(changed)
 
         try:
-            model = load_model(forged(tmp_path / "m.safetensors", name, flip))
+            model = load_model(forged_booster(tmp_path / "m.safetensors", name, flip))
         except DataFileError:
             refused += 1
         else:
@@ -175,7 +170,7 @@ def test_forged_trees_are_refused_with_the_reason(
     name: str, change: Callable[[bytes], bytes], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataFileError, match=words):
-        load_model(forged(tmp_path / "m.safetensors", name, change))
+        load_model(forged_booster(tmp_path / "m.safetensors", name, change))
 
 
 def test_a_circle_and_a_tree_that_is_too_deep_are_refused() -> None:

@@ -16,9 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from eqrm import Level, QRMClassifier, QRMRegressor, load_model, save_model
 from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators import read_model
-from eqrm.estimators.model_files import FORMAT
-from eqrm.files.archive import read_archive, write_archive
-from estimators.worlds import classes_world, numbers_world
+from estimators.worlds import classes_world, forged, numbers_world
 
 MLP: dict[str, Any] = {"model": "mlp", "hidden": [5, 4], "erm_steps": 5, "steps": 5}
 ESTIMATORS = {
@@ -118,31 +116,24 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
             load_model(tmp_path / name)
 
 
-def rewritten(path: Path, change: Any) -> None:
-    """The file with another content, and a digest that fits: what a forger would write."""
-    archive = read_archive(path, FORMAT, "a model file")
-    change(archive.content)
-    write_archive(path, archive.format, archive.content, archive.tensors)
-
-
 @pytest.mark.parametrize(
     "change",
     [
         lambda c: c.update({"class": "os.system"}),
         lambda c: c["params"].update({"alpha": {"object": "os.system"}}),
         lambda c: c["params"].update({"unknown": 1}),
-        lambda c: c["common"].update({"predict": 1}),
-        lambda c: c["classes_"].update({"dtype": "O8,f4"}),
-        lambda c: c["classes_"].update({"dtype": "nonsense"}),
+        lambda c: c["fitted"].update({"predict": 1}),
+        lambda c: c["fitted"].update({"classes_": ["O8,f4", [0, 1]]}),
+        lambda c: c["fitted"].update({"classes_": ["nonsense", [0, 1]]}),
         lambda c: c.pop("own"),
-        lambda c: c["own"].update({"layers": 3}),
-        lambda c: c.update({"domains": 5}),
+        lambda c: c["own"].update({"coef_": np.ones(4)}),
+        lambda c: c["fitted"].update({"domains_": 5}),
     ],
 )
 def test_a_forged_file_is_refused_and_runs_nothing(change: Any, tmp_path: Path) -> None:
     model, _ = fitted("binary")
     save_model(model, tmp_path / "m")
-    rewritten(tmp_path / "m", change)
+    forged(tmp_path / "m", change)
     with pytest.raises(DataFileError, match=r"damaged|does not know"):
         load_model(tmp_path / "m")
 
@@ -154,6 +145,6 @@ def test_what_cannot_be_saved_is_refused_before_anything_is_written(tmp_path: Pa
     with pytest.raises(NotFittedError):
         save_model(QRMClassifier(), tmp_path / "m")
     own = QRMClassifier(0.9, random_state=np.random.RandomState(0))
-    with pytest.raises(SettingError, match=r"random_state=.* cannot be saved"):
+    with pytest.raises(SettingError, match="random_state is a RandomState"):
         save_model(own.fit(world.X, world.y, world.groups), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+
+from eqrm.estimators.model_files import FORMAT
+from eqrm.files.archive import flatten, read_archive, unflatten, write_archive
 
 
 @dataclass(frozen=True)
@@ -46,3 +52,18 @@ def numbers_world(domains: int = 30, rows: int = 40, features: int = 3, seed: in
     slopes = generator.normal(size=features) + 0.5 * generator.normal(size=(domains, features))
     y = (X * slopes[groups]).sum(axis=1) + generator.normal(size=n) + 5.0
     return World(X, y, groups)
+
+
+def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the model in a file, with a digest that fits: what a forger would write."""
+    archive = read_archive(path, FORMAT, "a model file")
+    state = unflatten(archive.content["model"], archive.tensors)
+    change(state)
+    plain, tensors = flatten(state, "model")
+    write_archive(path, FORMAT, {**archive.content, "model": plain}, tensors)
+
+
+def change_booster(state: dict[str, Any], change: Callable[[bytes], bytes]) -> None:
+    """Other bytes for the booster of a boosted estimator."""
+    content = bytearray(change(state["own"]["booster"].numpy().tobytes()))
+    state["own"]["booster"] = torch.frombuffer(content, dtype=torch.uint8)

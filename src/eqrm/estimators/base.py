@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -230,40 +228,30 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         found: dict[str, Any] = self.get_params(deep=False)
         return found
 
-    def _choice_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """For files: how the surrogate was chosen, and the correction of the scores."""
-        content: dict[str, Any] = {}
-        arrays: dict[str, NDArray[Any]] = {}
+    def _own_state(self) -> dict[str, Any]:
+        """What a file needs besides the attributes of all estimators."""
+        state: dict[str, Any] = {}
         if self.correction_ is not None:
-            content["correction"] = self.correction_.to_dict()
+            state["correction"] = self.correction_.to_dict()
         choice = getattr(self, "surrogate_", None)
         if choice is not None:
-            named = [candidate.to_dict() for candidate in choice.candidates]
-            content["surrogate"] = {"log_tail": choice.level.log_tail, "candidates": named}
-            arrays["surrogate_risks"] = choice.risks
-        return content, arrays
+            named = [vars(candidate) for candidate in choice.candidates]
+            state["surrogate"] = {"level": choice.level, "candidates": named, "risks": choice.risks}
+        return state
 
-    def _restore_choice(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """The reverse of :meth:`_choice_state`."""
-        if "correction" in content:
-            self.correction_ = Correction.from_dict(content["correction"])
+    def _restore_own(self, state: dict[str, Any]) -> None:
+        """The reverse of :meth:`_own_state`, on an estimator that is not fitted."""
+        if "correction" in state:
+            self.correction_ = Correction.from_dict(state["correction"])
             if np.shape(self.correction_.shift) not in ((), (self._num_class,)):
                 raise ValueError("its correction has another number of classes")
-        if "surrogate" in content:
-            about = content["surrogate"]
-            candidates = tuple(map(Surrogate.from_dict, about["candidates"]))
-            level = Level(log_tail=float(about["log_tail"]))
-            self.surrogate_ = SurrogateChoice(level, candidates, arrays["surrogate_risks"])
+        if "surrogate" in state:
+            about = state["surrogate"]
+            candidates = tuple(Surrogate(**each) for each in about["candidates"])
+            risks = np.asarray(about["risks"], np.float64)
+            self.surrogate_ = SurrogateChoice(about["level"], candidates, risks)
         elif self.surrogate is not None:
             self.surrogate_ = None
-
-    @abstractmethod
-    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """What a file needs besides the attributes of all estimators: plain data, and arrays."""
-
-    @abstractmethod
-    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """The reverse of :meth:`_own_state`, on an estimator that is not fitted."""
 
 
 def refuse_seen(domains: Any, seen: Any, part: str = "was trained on") -> None:

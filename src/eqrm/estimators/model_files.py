@@ -1,4 +1,4 @@
-"""Models in one file: parameters and fitted attributes as JSON, and arrays of numbers.
+"""Models in one file: parameters and fitted attributes as plain data, and arrays of numbers.
 
 A file holds plain data and the name of a class in :data:`ESTIMATORS`, so nothing that is loaded
 can execute code.
@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqrm._version import __version__
 from eqrm.checks import integer
 from eqrm.errors import DataFileError, SettingError
-from eqrm.files.archive import read_archive, write_archive
-from eqrm.level import Level
+from eqrm.files.archive import flatten, read_archive, unflatten, write_archive
 from eqrm.registry import Registry
 from eqrm.text import did_you_mean, shortened
 
@@ -41,11 +39,10 @@ ESTIMATORS = Registry[Any](
 """The classes that a file can hold; they have ``_own_state`` and ``_restore_own``."""
 
 FORMAT = "eqrm model 3"
-NUMBERS = ("n_features_in_", "quantile_risk_", "converged_", "n_iter_")
 ARRAYS = ("domain_risks_", "domain_counts_")
-LABELS = ("classes_", "feature_names_in_")
-LABELLED = "biufUO"
-"""Kinds of numpy types that classes can have."""
+LABELS = frozenset({"classes_", "feature_names_in_"})
+FITTED = (*ARRAYS, *sorted(LABELS), "domains_", "level_", "n_features_in_", "quantile_risk_")
+FITTED += ("converged_", "n_iter_")
 MOST_FEATURES = 10_000_000
 WRONG_CONTENT = (
     KeyError,
@@ -99,26 +96,29 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
         json.dumps(attached, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise SettingError(f"What is attached to a model must be JSON: {error}.") from None
-    content, arrays = state_of(estimator)
-    write_archive(Path(path), FORMAT, {**content, "attached": attached}, arrays)
+    try:
+        state, tensors = flatten(state_of(estimator), "model")
+    except TypeError as error:
+        raise SettingError(
+            f"This model cannot be saved: {error}. Files hold numbers and texts, no code: use the "
+            "name of a distribution or bandwidth, an integer as random_state, and texts or numbers "
+            "as classes."
+        ) from None
+    write_archive(Path(path), FORMAT, {"model": state, "attached": attached}, tensors)
 
 
-def state_of(estimator: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def state_of(estimator: Any) -> dict[str, Any]:
     """A fitted estimator as plain data and arrays."""
-    own, own_arrays = estimator._own_state()
-    content = {
+    found = {name: getattr(estimator, name) for name in FITTED if hasattr(estimator, name)}
+    for name in LABELS & found.keys():  # texts too, of which there are no tensors
+        found[name] = [found[name].dtype.str, found[name].tolist()]
+    return {
         "class": type(estimator).__name__,
         "version": __version__,
-        "params": {k: plain(v, k) for k, v in estimator._saved_params().items()},
-        "common": {k: plain(getattr(estimator, k), k) for k in NUMBERS if hasattr(estimator, k)},
-        **{k: labels_as_json(getattr(estimator, k)) for k in LABELS if hasattr(estimator, k)},
-        "domains": list(estimator.domains_),
-        "level": plain(estimator.level_, "level_"),
-        "own": own,
+        "params": estimator._saved_params(),
+        "fitted": found,
+        "own": estimator._own_state(),
     }
-    arrays = {k: np.asarray(getattr(estimator, k)) for k in ARRAYS}
-    arrays |= {f"own.{k}": array for k, array in own_arrays.items()}
-    return content, arrays
 
 
 def load_model(path: str | Path, estimator: Any = None) -> Any:
@@ -135,13 +135,16 @@ def load_model(path: str | Path, estimator: Any = None) -> Any:
 def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
     """The estimator, and what was attached to it."""
     archive = read_archive(Path(path), FORMAT, "a model file", remedy=WRITERS)
-    content = archive.content
     try:
-        name, own, attached = content["class"], content["own"], content["attached"]
+        for place, tensor in archive.tensors.items():
+            if not tensor.isfinite().all():
+                raise ValueError(f"{place} has a number that is not finite")
+        state = unflatten(archive.content["model"], archive.tensors)
+        name, own = state["class"], state["own"]
         foreign = own["class"] if own.get("holds") == "foreign" else None
         known = name in ESTIMATORS
         if known:
-            found = SavedModel(restored(content, archive.arrays()), attached)
+            found = SavedModel(restored(state), archive.content["attached"])
     except SettingError as error:
         raise DataFileError(f"{path} is damaged. {error}") from None
     except WRONG_CONTENT as error:
@@ -166,27 +169,21 @@ def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
     return found
 
 
-def restored(content: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+def restored(state: Mapping[str, Any]) -> Any:
     """The reverse of :func:`state_of`."""
-    given = {key: from_plain(v) for key, v in content["params"].items()}
-    estimator: Any = ESTIMATORS.load(content["class"])(**given)
-    for attribute, value in content["common"].items():
-        if attribute not in NUMBERS:
-            raise ValueError(f"unknown attribute {attribute!r}")
-        setattr(estimator, attribute, from_plain(value))
-    for attribute in LABELS:
-        if attribute in content:
-            setattr(estimator, attribute, labels_from_json(content[attribute]))
-    for attribute in ARRAYS:
-        setattr(estimator, attribute, arrays[attribute])
-    estimator.domains_ = tuple(content["domains"])
-    estimator.level_ = from_plain(content["level"])
-    own = {k.removeprefix("own."): a for k, a in arrays.items() if k.startswith("own.")}
+    estimator: Any = ESTIMATORS.load(state["class"])(**state["params"])
+    estimator._checked_goal()
+    for name, value in state["fitted"].items():
+        if name not in FITTED:
+            raise ValueError(f"unknown attribute {name!r}")
+        if name in LABELS:
+            kind, labels = value
+            if np.dtype(kind).kind not in "biufUO":
+                raise ValueError(f"labels cannot have the type {kind!r}")
+            value = np.array(labels, dtype=kind)
+        setattr(estimator, name, value)
     _check_attributes(estimator)
-    for attribute, array in own.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"its {attribute!r} has a number that is not finite")
-    estimator._restore_own(content["own"], own)
+    estimator._restore_own(state["own"])
     return estimator
 
 
@@ -205,72 +202,3 @@ def _check_attributes(estimator: Any) -> None:
     classes = getattr(estimator, "classes_", np.arange(2))
     if classes.ndim != 1 or len(set(classes.tolist())) != len(classes) or len(classes) < 2:
         raise ValueError("its classes are not two or more")
-
-
-def plain(value: Any, name: str) -> Any:
-    """A setting as JSON can represent it; what is not made of numbers and strings is refused.
-
-    >>> plain(Level(0.9), "alpha"), plain((64, 32), "hidden"), plain(np.float64(0.5), "l2")
-    ({'level': -2.302585092994046}, {'tuple': [64, 32]}, 0.5)
-    >>> from_plain(plain((float("inf"), None), "x"))
-    (inf, None)
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, Level):
-        return {"level": plain(value.log_tail, name)}
-    if isinstance(value, tuple):
-        return {"tuple": [plain(part, name) for part in value]}
-    if isinstance(value, list):
-        return {"list": [plain(part, name) for part in value]}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: plain(part, name) for key, part in value.items()}}
-    raise SettingError(
-        f"{name}={value!r} cannot be saved: model files hold only numbers and strings, no code. "
-        "Use the name of a distribution or bandwidth, and an integer as random_state."
-    )
-
-
-def from_plain(value: Any) -> Any:
-    """The reverse of :func:`plain`."""
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "float":
-        return float(content)
-    if kind == "level":
-        return Level(log_tail=float(from_plain(content)))
-    if kind == "tuple":
-        return tuple(from_plain(part) for part in content)
-    if kind == "list":
-        return [from_plain(part) for part in content]
-    if kind == "dict":
-        return {str(key): from_plain(part) for key, part in content.items()}
-    raise ValueError(f"unknown kind of setting {kind!r}")
-
-
-def labels_as_json(labels: NDArray[Any]) -> dict[str, Any]:
-    """Classes or names of features: numbers, booleans or strings.
-
-    >>> labels_from_json(labels_as_json(np.array(["a", "bc"])))
-    array(['a', 'bc'], dtype='<U2')
-    """
-    kind = "O" if labels.dtype.kind == "O" else labels.dtype.str
-    values = labels.tolist()
-    if not all(isinstance(value, (str, int, float, bool)) for value in values):
-        raise SettingError(
-            f"Classes such as {values[0]!r} cannot be saved: use strings or numbers as classes."
-        )
-    return {"dtype": kind, "values": values}
-
-
-def labels_from_json(content: Mapping[str, Any]) -> NDArray[Any]:
-    """The reverse of :func:`labels_as_json`."""
-    kind = str(content["dtype"])
-    if np.dtype(kind).kind not in LABELLED:
-        raise ValueError(f"labels cannot have the type {kind!r}")
-    return np.array(content["values"], dtype=kind)

@@ -29,14 +29,14 @@ TOLD_EVERY = 10
 
 
 def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
-    """Raise ``ValueError`` if an array of a model file has another shape, or is not of floats.
+    """Raise ``ValueError`` unless an array of a model file has this shape and finite floats.
 
     >>> check_shape("coef_", np.ones((1, 3)), (1, 4))
     Traceback (most recent call last):
     ...
     ValueError: its 'coef_' has the shape (1, 3), and needs (1, 4)
     """
-    if array.shape != shape or array.dtype.kind != "f":
+    if array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
         raise ValueError(f"its {name!r} has the shape {array.shape}, and needs {shape}")
 
 
@@ -72,9 +72,10 @@ class Network:
     def check_shapes(self, features: int, outputs: int) -> None:
         """Raise ``ValueError`` unless the layers fit together, and to this many columns."""
         widths = [features, *(len(weight) for weight in self.weights)]
-        for place, (before, after) in enumerate(pairwise(widths)):
-            check_shape(f"weight{place}", self.weights[place], (after, before))
-            check_shape(f"bias{place}", self.biases[place], (after,))
+        layers = zip(self.weights, self.biases, pairwise(widths), strict=True)
+        for weight, bias, (before, after) in layers:
+            check_shape("weights", weight, (after, before))
+            check_shape("biases", bias, (after,))
         check_shape("centre", self.centre, (features,))
         check_shape("spread", self.spread, (features,))
         if widths[-1] != outputs or not (self.spread > 0.0).all():

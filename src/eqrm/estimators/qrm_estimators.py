@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -208,37 +207,24 @@ class QRMEstimator(DomainEstimator):
             outputs = X @ np.atleast_2d(self.coef_).T + self.intercept_
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
-    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        content, arrays = self._choice_state()
-        if not hasattr(self, "_network"):
-            arrays["coef_"] = np.asarray(self.coef_)
-            arrays["intercept_"] = np.atleast_1d(self.intercept_)
-            return {**content, "layers": 0}, arrays
-        network: Network = self._network
-        arrays |= {"centre": network.centre, "spread": network.spread}
-        for place, weight in enumerate(network.weights):
-            arrays |= {f"weight{place}": weight, f"bias{place}": network.biases[place]}
-        content |= {"layers": len(network.weights), "target": [network.offset, network.scale]}
-        return content, arrays
+    def _own_state(self) -> dict[str, Any]:
+        names = ("_network",) if hasattr(self, "_network") else ("coef_", "intercept_")
+        found = {name: getattr(self, name) for name in names}
+        if "_network" in found:
+            found["_network"] = vars(found["_network"])
+        return {**super()._own_state(), **found}
 
-    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def _restore_own(self, state: dict[str, Any]) -> None:
+        super()._restore_own(state)
         self.optimality_ = None  # is about the training domains, which a file does not hold
-        self._restore_choice(content, arrays)
-        layers = range(int(content["layers"]))
         outputs = self._num_class or 1
-        if not layers:
-            self.coef_, self.intercept_ = arrays["coef_"], arrays["intercept_"]
-            check_shape("coef_", np.atleast_2d(self.coef_), (outputs, self.n_features_in_))
-            check_shape("intercept_", np.atleast_1d(self.intercept_), (outputs,))
-            if isinstance(self, Regression):
-                self.intercept_ = self.intercept_.item()
+        if "_network" in state:
+            self._network = Network(**state["_network"])
+            self._network.check_shapes(self.n_features_in_, outputs)
             return
-        weights, biases = ([arrays[f"{kind}{i}"] for i in layers] for kind in ("weight", "bias"))
-        target = map(float, content["target"])
-        self._network = Network(
-            tuple(weights), tuple(biases), arrays["centre"], arrays["spread"], *target
-        )
-        self._network.check_shapes(self.n_features_in_, outputs)
+        self.coef_, self.intercept_ = state["coef_"], state["intercept_"]
+        check_shape("coef_", np.atleast_2d(self.coef_), (outputs, self.n_features_in_))
+        check_shape("intercept_", np.atleast_1d(self.intercept_), (outputs,))
 
 
 def _rank(goal: Goal) -> float:

@@ -304,34 +304,30 @@ class Recalibrated(DomainEstimator):
         found.pop("estimator")
         return found if is_integer(self.cv) else {k: v for k, v in found.items() if k != "cv"}
 
-    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def _own_state(self) -> dict[str, Any]:
         inside = self.estimator_
-        content: dict[str, Any] = {
-            "correction": (self.correction_ or Correction()).to_dict(),
+        state: dict[str, Any] = {
+            **super()._own_state(),
             "task": self.task_,
+            "uncorrected_risks": self.uncorrected_domain_risks_,
             "uncorrected_quantile_risk": self.uncorrected_quantile_risk_,
             "holds": "predictions" if inside is None else "foreign",
             "class": type(inside).__name__,
             "frozen": inside is self.estimator,
         }
-        arrays = {"uncorrected": self.uncorrected_domain_risks_}
         if type(inside).__name__ in ESTIMATORS:
-            content["holds"] = "eqrm"
-            content["inside"], own = state_of(inside)
-            arrays |= {f"inside.{name}": array for name, array in own.items()}
-        return content, arrays
+            state |= {"holds": "eqrm", "inside": state_of(inside)}
+        return state
 
-    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._restore_choice(content, arrays)
-        self.task_ = str(content["task"])
-        self.uncorrected_domain_risks_ = arrays["uncorrected"]
-        self.uncorrected_quantile_risk_ = float(content["uncorrected_quantile_risk"])
-        if content["holds"] == "eqrm":
-            start = "inside."
-            own = {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}
-            self.estimator_ = restored(content["inside"], own)
-            self.estimator = self.estimator_ if content["frozen"] else clone(self.estimator_)
-        elif content["holds"] == "predictions":
+    def _restore_own(self, state: dict[str, Any]) -> None:
+        super()._restore_own(state)
+        self.task_ = str(state["task"])
+        self.uncorrected_domain_risks_ = state["uncorrected_risks"]
+        self.uncorrected_quantile_risk_ = float(state["uncorrected_quantile_risk"])
+        if state["holds"] == "eqrm":
+            self.estimator_ = restored(state["inside"])
+            self.estimator = self.estimator_ if state["frozen"] else clone(self.estimator_)
+        elif state["holds"] == "predictions":
             self.estimator_ = self.estimator = None
 
     def _take_in(self, estimator: Any) -> None:

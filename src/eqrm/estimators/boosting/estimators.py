@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -291,37 +292,37 @@ class BoostedQRM(DomainEstimator):
         found = self._margins_of(X)
         return np.asarray(found + (self.start_[0] if found.ndim == 1 else self.start_), np.float64)
 
-    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        content, arrays = self._choice_state()
-        content |= {
-            "rounds": self.n_estimators_,
-            "erm_rounds": self.erm_rounds_,
-            "validation": list(self.validation_curve_),
-            "validation_domains": list(self.validation_domains_),
-            "categories": {name: list(texts) for name, texts in self.categories_.items()},
-        }
+    def _own_state(self) -> dict[str, Any]:
         try:
             booster = self._checked_booster(self._booster_bytes(), len(self.start_))
         except ValueError as error:
             raise SettingError(
                 f"This model of {self._objective.package} cannot be saved: {error}."
             ) from None
-        kept = np.frombuffer(bytearray(booster), dtype=np.uint8)
-        return content, {**arrays, "start": self.start_, "booster": kept}
+        return {
+            **super()._own_state(),
+            "rounds": self.n_estimators_,
+            "erm_rounds": self.erm_rounds_,
+            "validation": self.validation_curve_,
+            "validation_domains": self.validation_domains_,
+            "categories": self.categories_,
+            "start": self.start_,
+            "booster": torch.frombuffer(bytearray(booster), dtype=torch.uint8),
+        }
 
-    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._restore_choice(content, arrays)
-        self.n_estimators_ = int(content["rounds"])
-        self.erm_rounds_ = int(content["erm_rounds"])
-        self.validation_curve_ = [float(value) for value in content["validation"]]
-        self.validation_domains_ = tuple(content["validation_domains"])
+    def _restore_own(self, state: dict[str, Any]) -> None:
+        super()._restore_own(state)
+        self.n_estimators_ = int(state["rounds"])
+        self.erm_rounds_ = int(state["erm_rounds"])
+        self.validation_curve_ = [float(value) for value in state["validation"]]
+        self.validation_domains_ = tuple(state["validation_domains"])
         names = getattr(self, "feature_names_in_", ())
-        self.categories_ = checked_categories(content["categories"], names)
-        self.start_ = arrays["start"]
+        self.categories_ = checked_categories(state["categories"], names)
+        self.start_ = np.asarray(state["start"], np.float64)
         outputs = self._num_class or 1
         if self.start_.shape != (outputs,) or not np.isfinite(self.start_).all():
             raise ValueError("its 'start' is not a finite number for each output")
-        booster = self._checked_booster(arrays["booster"].tobytes(), outputs)
+        booster = self._checked_booster(state["booster"].numpy().tobytes(), outputs)
         self.booster_ = self._booster_of(self._import_library(), booster)
 
 

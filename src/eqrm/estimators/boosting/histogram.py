@@ -71,15 +71,11 @@ class HistogramTrees:
             np.asarray(model._baseline_prediction, np.float64).reshape(-1),
         )
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a file holds."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     @classmethod
     def checked(
         cls, arrays: dict[str, NDArray[Any]], features: int, outputs: int
     ) -> HistogramTrees:
-        """What :meth:`arrays` gave, for this many features and outputs; else ``ValueError``."""
+        """What a file holds, for this many features and outputs; else ``ValueError``."""
         found = cls(**{field.name: arrays[field.name].reshape(-1) for field in fields(cls)})
         nodes = len(found.values)
         starts = checked_integers(found.starts, 0, nodes, "starts")
@@ -87,7 +83,7 @@ class HistogramTrees:
             raise ValueError("its 'starts' do not begin and end with its nodes")
         if (len(starts) - 1) % outputs:
             raise ValueError(f"it has {len(starts) - 1} trees, not a multiple of {outputs}")
-        sizes = {name: len(array) for name, array in found.arrays().items()}
+        sizes = {name: len(array) for name, array in vars(found).items()}
         check_sizes({"base": sizes.pop("base")}, outputs)
         check_sizes({name: size for name, size in sizes.items() if name != "starts"}, nodes)
         checked_integers(found.features, 0, features - 1, "features")
@@ -189,13 +185,13 @@ class Histogram(DomainEstimator):
         predict = self._model.decision_function if is_classifier(self) else self._model.predict
         return np.asarray(predict(X))
 
-    def _own_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        content, arrays = self._choice_state()
-        return content, {**arrays, **self.trees_.arrays()}
+    def _own_state(self) -> dict[str, Any]:
+        return {**super()._own_state(), "trees": vars(self.trees_)}
 
-    def _restore_own(self, content: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._restore_choice(content, arrays)
-        self.trees_ = HistogramTrees.checked(arrays, self.n_features_in_, self._num_class or 1)
+    def _restore_own(self, state: dict[str, Any]) -> None:
+        super()._restore_own(state)
+        outputs = self._num_class or 1
+        self.trees_ = HistogramTrees.checked(state["trees"], self.n_features_in_, outputs)
 
 
 def _equal_domains(rows: TrainingRows) -> Array:

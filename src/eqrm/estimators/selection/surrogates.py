@@ -61,18 +61,6 @@ class Surrogate:
             return f"{kind} at {self.level}"
         return "ERM" if self.correction is None else f"ERM recalibrated ({self.correction})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        tail = None if self.level is None else self.level.log_tail
-        return {"measure": self.measure, "log_tail": tail, "correction": self.correction}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Surrogate:
-        """The reverse of :meth:`to_dict`."""
-        tail = content["log_tail"]
-        level = None if tail is None else Level(log_tail=float(tail))
-        return cls(str(content["measure"]), level, content["correction"])
-
 
 ERM = Surrogate()
 RECALIBRATED = (Surrogate(correction=SHIFT), Surrogate(correction=SHIFT_AND_SCALE))

@@ -21,8 +21,15 @@ import eqrm
 from eqrm import DomainKFold, Empirical, Evaluation, Level, QRMClassifier, domain_risks
 from eqrm.data import Table, coloured_digits
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.presenting.plots import ACCENT, INK, QUIET, new_figure, save_figure, shades
-from eqrm.evaluation.presenting.risk_curves import step_curves
+from eqrm.evaluation.presenting.plots import (
+    ACCENT,
+    INK,
+    QUIET,
+    new_figure,
+    save_figure,
+    shades,
+    step_cdf,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,11 +42,12 @@ def draw_risks(judged: Evaluation, shown: list[str]) -> Figure:
     """The share of sources below each risk; where a curve crosses 0.9 is its quantile."""
     figure = new_figure(width=6.8, height=3.6)
     axes = figure.subplots()
-    curves = {curve.label: curve for curve in step_curves(judged.predictors)}
+    every = np.concatenate([judged[name].risks for name in judged.predictors])
     styles = zip(shown, ((INK, "--"), (shades(3)[0], "-"), (shades(3)[2], "-")), strict=True)
     for name, (colour, dashes) in styles:
         quantile = smooth_quantile(judged[name].risks, LEVEL)
-        axes.plot(curves[name].grid, curves[name].cdf, dashes, color=colour, label=name)
+        steps = step_cdf(judged[name].risks, every.min(), every.max())
+        axes.plot(*steps, dashes, drawstyle="steps-post", color=colour, label=name)
         axes.plot(quantile, LEVEL.alpha, "o", color=colour, markersize=5)
     axes.axhline(LEVEL.alpha, color=ACCENT, linewidth=0.8, linestyle=":")
     axes.axvline(EVEN, color=QUIET, linewidth=0.8)

@@ -10,16 +10,15 @@ import torch
 
 import eqrm
 from eqrm.errors import MissingExtraError
-from eqrm.evaluation.presenting import plots, risk_curves
+from eqrm.evaluation.presenting import plots
 
 
 def test_drawing_without_matplotlib_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
     kde = eqrm.KDE(torch.tensor([0.1, 0.2, 0.4]))
-    curve = risk_curves.smooth_curve(kde, "KDE", risk_curves.shared_grid(kde))
     with pytest.raises(MissingExtraError, match=r"pip install 'eqrm\[plots\]'"):
-        plots.draw_risk_distribution(curve)
+        plots.draw_risk_distribution(kde, eqrm.Level(0.9))
 
 
 ABSENT = ("matplotlib", "pandas", "duckdb", "pyarrow")

@@ -1,38 +1,38 @@
-"""Curves to draw against scipy's mixture and the definition of the step CDF."""
+"""Drawn curves against scipy's mixture and the definition of the step CDF."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from scipy.stats import norm
 
-from eqrm import KDE, Empirical, Level
-from eqrm.evaluation.presenting.risk_curves import shared_grid, smooth_curve, step_curve
+import eqrm
+from eqrm.evaluation.presenting.plots import draw_risk_cdf, draw_risk_distribution
 
-RISKS = torch.tensor([0.22, 0.3, 0.34, 0.52, 0.8], dtype=torch.float64)
-
-
-def test_the_smooth_curve_is_the_mixture_of_normals() -> None:
-    kde = KDE(RISKS, bandwidth=0.1)
-    curve = smooth_curve(kde, "KDE", shared_grid(kde), Level(0.9))
-    z = (curve.grid.numpy()[:, None] - RISKS.numpy()) / 0.1
-    assert curve.pdf is not None
-    np.testing.assert_allclose(curve.cdf.numpy(), norm.cdf(z).mean(1), rtol=1e-12)
-    np.testing.assert_allclose(curve.pdf.numpy(), norm.pdf(z).mean(1) / 0.1, rtol=1e-12)
-    assert curve.quantile is not None
-    assert norm.cdf((curve.quantile - RISKS.numpy()) / 0.1).mean() == pytest.approx(0.9, rel=1e-12)
+RISKS = np.array([0.22, 0.3, 0.34, 0.52, 0.8])
 
 
-def test_the_step_curve_is_the_share_of_risks_at_or_below() -> None:
-    curve = step_curve(Empirical(RISKS), "steps", torch.linspace(0, 1, 7, dtype=torch.float64))
-    shares = (curve.grid[:, None] >= RISKS).double().mean(1)
-    assert torch.allclose(curve.cdf, shares)
-    assert set(RISKS.tolist()) <= set(curve.grid.tolist())
+def test_smooth_curves_are_the_mixture_of_normals_with_its_quantile_marked() -> None:
+    kde = eqrm.KDE(torch.from_numpy(RISKS), bandwidth=0.1)
+    density, distribution = draw_risk_distribution(kde, eqrm.Level(0.9)).axes
+    (grid, pdf), (same, cdf) = (axes.get_lines()[0].get_data() for axes in (density, distribution))
+    z = (np.asarray(grid)[:, None] - RISKS) / 0.1
+    np.testing.assert_array_equal(grid, same)
+    np.testing.assert_allclose(pdf, norm.pdf(z).mean(1) / 0.1, rtol=1e-12)
+    np.testing.assert_allclose(cdf, norm.cdf(z).mean(1), rtol=1e-12)
+    assert [cdf[0], cdf[-1]] == pytest.approx([0.0005, 0.9995], rel=1e-6)
+    (quantile, _) = density.get_lines()[1].get_xdata()
+    assert norm.cdf((quantile - RISKS) / 0.1).mean() == pytest.approx(0.9, rel=1e-12)
 
 
-def test_the_grid_covers_all_but_a_thousandth() -> None:
-    kde = KDE(RISKS)
-    grid = shared_grid(kde)
-    assert float(kde.cdf(grid[0])) == pytest.approx(0.0005, rel=1e-6)
-    assert float(kde.sf(grid[-1])) == pytest.approx(0.0005, rel=1e-6)
+def test_step_curves_are_the_share_of_risks_at_or_below() -> None:
+    axes = Figure().subplots()
+    eqrm.evaluate(domains=range(5), losses=RISKS[::-1]).plot(axes)
+    figure = draw_risk_cdf(eqrm.KDE(torch.from_numpy(RISKS)), eqrm.Level(0.9))
+    for line in (axes.get_lines()[0], figure.axes[0].get_lines()[0]):
+        risks, heights = line.get_data()
+        assert line.get_drawstyle() == "steps-post"
+        assert heights[1:].tolist() == [(r >= RISKS).mean() for r in risks[1:]]
+        assert set(RISKS) <= set(risks)

@@ -41,27 +41,21 @@ def figure(
     ] = None,
 ) -> None:
     """Draw a figure of the paper for your own risks, with the α-quantile marked."""
-    from eqrm.distributions.empirical import Empirical
     from eqrm.distributions.kernel import KDE
-    from eqrm.evaluation.presenting import plots, risk_curves
+    from eqrm.evaluation.presenting import plots
 
     level = inner_level(alpha)
     output = output or Path(f"{one_of(kind, KINDS, 'figure')}.svg")
     plots.figure_format(output)
     values = read_risks(risks)
-    kde = KDE(values, bandwidth=float(bandwidth) if _are_numbers([bandwidth]) else bandwidth)
-    smooth = risk_curves.smooth_curve(kde, "KDE-smoothed", risk_curves.shared_grid(kde), level)
-    if kind == "risk-cdf":
-        steps = risk_curves.step_curve(Empirical(values), "empirical", smooth.grid)
-        drawn = plots.draw_risk_cdf(smooth, steps)
-    else:
-        drawn = plots.draw_risk_distribution(smooth)
-    plots.save_figure(drawn, output)
+    kde = KDE(values, bandwidth=float(bandwidth) if _is_number(bandwidth) else bandwidth)
+    draw = plots.draw_risk_cdf if kind == "risk-cdf" else plots.draw_risk_distribution
+    plots.save_figure(draw(kde, level), output)
     say(
         f"Wrote {output}. The largest of {len(values)} measured risks is "
         f"{float(values.max()):.4g}. The kernel density estimate puts the {level}-quantile of the "
-        f"risk of a new domain at {smooth.quantile:.4g}: an estimate, not a bound (eqrm plan says "
-        "how many domains a bound takes)."
+        f"risk of a new domain at {float(kde.quantile(level)):.4g}: an estimate, not a bound "
+        "(eqrm plan says how many domains a bound takes)."
     )
 
 
@@ -74,16 +68,16 @@ def read_risks(text: str) -> Tensor:
     import torch
 
     words = text.replace(",", " ").split()
-    if not _are_numbers(words) and Path(text).is_file():
+    if not all(map(_is_number, words)) and Path(text).is_file():
         try:
             words = Path(text).read_text(encoding="utf-8").replace(",", " ").split()
         except UnicodeDecodeError:
             raise DomainDataError(f"{text} is not a text file of numbers.") from None
-    if not words or not _are_numbers(words):
-        wrong = next((word for word in words if not _are_numbers([word])), text)
+    wrong = next((word for word in words if not _is_number(word)), None)
+    if wrong is not None or not words:
         raise DomainDataError(
             "--risks must be numbers separated by commas or spaces, or a file of them, got "
-            f"{wrong!r}."
+            f"{wrong or text!r}."
         )
     risks = torch.tensor([float(word) for word in words], dtype=torch.float64)
     if bool(risks.isfinite().all()) and not bool((risks.max() - risks.min()) < 1e300):
@@ -91,9 +85,9 @@ def read_risks(text: str) -> Tensor:
     return risks
 
 
-def _are_numbers(words: list[str]) -> bool:
+def _is_number(word: str) -> bool:
     try:
-        [float(word) for word in words]
+        float(word)
     except ValueError:
         return False
-    return bool(words)
+    return True

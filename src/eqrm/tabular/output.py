@@ -12,7 +12,6 @@ from eqrm.errors import MissingExtraError, SettingError
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
-from eqrm.evaluation.presenting.risk_curves import step_curves
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.files.writing import whole_file, whole_files, write_text
@@ -119,7 +118,7 @@ class TrainingOutput:
             write_text(folder / name, text)
         written = [report, *(folder / name for name in texts)]
         try:
-            figure = draw_cdfs_and_tails(step_curves(training.evaluation.predictors))
+            figure = draw_cdfs_and_tails(training.evaluation.predictors)
             written.append(folder / "risk-cdfs.svg")
             with whole_file(written[-1]) as draft:
                 save_figure(figure, draft)

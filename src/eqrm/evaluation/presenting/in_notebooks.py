@@ -99,10 +99,9 @@ class ShownRisks(ABC):
         axes of matplotlib, by default new ones.
         """
         from eqrm.evaluation.presenting.plots import draw_cdfs, given_or_new_axes
-        from eqrm.evaluation.presenting.risk_curves import step_curves
 
         axes = given_or_new_axes(ax)
-        draw_cdfs(axes, step_curves(self.predictors))
+        draw_cdfs(axes, self.predictors)
         return axes
 
 

@@ -1,4 +1,4 @@
-"""Figures of risk distributions. This module draws and writes; ``risk_curves`` computes."""
+"""Figures of risk distributions, drawn and written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+
 from eqrm.checks import one_of
+from eqrm.distributions.kernel import KDE
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation.inference.comparison import Difference
-from eqrm.evaluation.presenting.risk_curves import RiskCurve, smooth_curves, step_curves
+from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.files.writing import whole_file
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
@@ -23,48 +27,52 @@ if TYPE_CHECKING:
 
 FORMATS = ("pdf", "png", "svg")
 INK, QUIET, ACCENT = "#1b1b1b", "#9a9a9a", "#c2410c"
+POINTS = 400
 
 
-def draw_risk_distribution(curve: RiskCurve) -> Figure:
+def draw_risk_distribution(kde: KDE, level: Level) -> Figure:
     """The paper's Figure 1c: PDF above, CDF below, the α-quantile marked in both."""
     figure = new_figure(width=5.2, height=4.6)
     density, distribution = figure.subplots(2, 1, sharex=True)
-    if curve.pdf is not None:
-        density.plot(curve.grid, curve.pdf, color=INK)
-        _shade_beyond_quantile(density, curve)
-    _mark_risks(density, curve)
+    with torch.no_grad():
+        grid, quantile = _grid(kde), float(kde.quantile(level))
+        pdf = kde.log_prob(grid).exp().numpy()
+    density.plot(grid, pdf, color=INK)
+    for side, colour, alpha in ((grid < quantile, QUIET, 0.25), (grid >= quantile, ACCENT, 0.35)):
+        density.fill_between(grid, pdf, where=side, color=colour, alpha=alpha, linewidth=0)
+    density.axvline(quantile, color=ACCENT, linestyle="--", linewidth=1)
+    density.set_ylim(bottom=0)
+    _mark_risks(density, kde)
     density.set_ylabel("density")
-    distribution.plot(curve.grid, curve.cdf, color=INK)
-    distribution.set_ylabel("probability of a smaller risk")
-    distribution.set_xlabel("risk of a domain")
-    _mark_quantile(distribution, curve)
+    _draw_smooth_cdf(distribution, kde, level)
     return figure
 
 
-def draw_risk_cdf(smooth: RiskCurve, steps: RiskCurve) -> Figure:
+def draw_risk_cdf(kde: KDE, level: Level) -> Figure:
     """The paper's Figure 2: the smoothed CDF reaches beyond the largest risk seen."""
     figure = new_figure(width=4.2, height=3.2)
     axes = figure.subplots()
-    axes.step(steps.grid, steps.cdf, where="post", color=QUIET, label=steps.label)
-    axes.plot(smooth.grid, smooth.cdf, color=INK, label=smooth.label)
-    _mark_risks(axes, smooth)
-    _mark_quantile(axes, smooth)
-    axes.set_xlabel("risk of a domain")
-    axes.set_ylabel("probability of a smaller risk")
+    grid = _grid(kde)
+    steps = step_cdf(kde.risks.detach().numpy(), float(grid[0]), float(grid[-1]))
+    axes.plot(*steps, drawstyle="steps-post", color=QUIET, label="empirical")
+    _mark_risks(axes, kde)
+    _draw_smooth_cdf(axes, kde, level)
     figure.legend(frameon=False, loc="outside upper center", ncols=2)
     return figure
 
 
-def draw_cdfs_and_tails(curves: Sequence[RiskCurve]) -> Figure:
+def draw_cdfs_and_tails(predictors: Mapping[str, MeasuredRisks]) -> Figure:
     """The CDFs of several predictors, and beside them the upper tails, the first one dashed.
 
     At a height α, the leftmost curve belongs to the predictor that is best for α.
     """
     figure = new_figure(width=8.4, height=3.4)
     whole, tail = figure.subplots(1, 2)
-    draw_cdfs(whole, curves)
-    for curve, (colour, dashes) in zip(curves, _styles(len(curves)), strict=True):
-        tail.plot(curve.grid, curve.sf, color=colour, linestyle=dashes)
+    draw_cdfs(whole, predictors)
+    for line in whole.get_lines():
+        risks, shares = line.get_data()
+        (drawn,) = tail.plot(risks, 1.0 - shares, drawstyle="steps-post", color=line.get_color())
+        drawn.set_linestyle(line.get_linestyle())
     tail.set_yscale("log")
     tail.set_ylim(8e-4, 1)
     tail.yaxis.set_major_formatter(lambda share, _: f"{share:g}")
@@ -73,15 +81,28 @@ def draw_cdfs_and_tails(curves: Sequence[RiskCurve]) -> Figure:
     return figure
 
 
-def draw_cdfs(axes: Axes, curves: Sequence[RiskCurve]) -> None:
-    """The CDFs of several predictors on the given axes, the first one dashed."""
-    for curve, (colour, dashes) in zip(curves, _styles(len(curves)), strict=True):
-        axes.plot(
-            curve.grid, curve.cdf, color=colour, linestyle=dashes, label=plain_label(curve.label)
-        )
+def draw_cdfs(axes: Axes, predictors: Mapping[str, MeasuredRisks]) -> None:
+    """The share of domains below each risk, a curve per predictor, the first one dashed."""
+    low = min(float(found.risks.min()) for found in predictors.values())
+    high = max(float(found.risks.max()) for found in predictors.values())
+    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(predictors) - 1))]
+    for (name, found), (colour, dashes) in zip(predictors.items(), styles, strict=True):
+        risks, shares = step_cdf(found.risks, low, high)
+        label = plain_label(name)
+        axes.plot(risks, shares, dashes, drawstyle="steps-post", color=colour, label=label)
     axes.set_ylabel("share of unseen domains below")
     axes.set_xlabel("risk of a domain")
     axes.legend(frameon=False, loc="lower right", fontsize="small")
+
+
+def step_cdf(risks: Vector, low: float, high: float) -> tuple[Vector, Vector]:
+    """Where the CDF of risks steps, and its heights from there on; it begins and ends at the ends.
+
+    >>> step_cdf(np.array([0.2, 0.1]), 0.0, 1.0)
+    (array([0. , 0.1, 0.2, 1. ]), array([0. , 0.5, 1. , 1. ]))
+    """
+    shares = np.arange(risks.size + 1) / risks.size
+    return np.concatenate([[low], np.sort(risks), [high]]), np.append(shares, 1.0)
 
 
 def draw_differences(axes: Axes, differences: Mapping[str, Sequence[Difference]]) -> None:
@@ -132,10 +153,6 @@ def given_or_new_axes(axes: Axes | None) -> Axes:
     return pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")[1]
 
 
-def _styles(number: int) -> list[tuple[str, str]]:
-    return [(INK, "--"), *((shade, "-") for shade in shades(number - 1))]
-
-
 def write_figures(
     predictors: Mapping[str, MeasuredRisks], folder: Path, level: Level | None = None
 ) -> list[Path]:
@@ -144,10 +161,10 @@ def write_figures(
     Files are numbered in the order of the predictors, because names are not to be trusted in
     paths. Returns what was written.
     """
-    figures = {"risk-cdfs": draw_cdfs_and_tails(step_curves(predictors))}
-    smooth = smooth_curves(predictors, level or Level(0.9))
-    for number, curve in enumerate(smooth, start=1):
-        figures[f"risk-distribution-{number}"] = draw_risk_distribution(curve)
+    figures = {"risk-cdfs": draw_cdfs_and_tails(predictors)}
+    for number, found in enumerate(predictors.values(), start=1):
+        drawn = draw_risk_distribution(KDE(torch.from_numpy(found.risks)), level or Level(0.9))
+        figures[f"risk-distribution-{number}"] = drawn
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with ExitStack() as outputs:
@@ -163,7 +180,8 @@ def save_figure(figure: Figure, path: Path) -> None:
     import matplotlib
 
     kind = figure_format(path)
-    _tidy(figure)
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     with matplotlib.rc_context({"svg.hashsalt": "eqrm", "svg.fonttype": "none"}):
@@ -188,11 +206,6 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _tidy(figure: Figure) -> None:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-
-
 def shades(number: int) -> list[str]:
     """From yellow to dark purple, safe for colour-blind readers and in greyscale."""
     from matplotlib import colormaps
@@ -214,33 +227,33 @@ def plain_label(name: str) -> str:
     return f"\N{NO-BREAK SPACE}{shown}" if shown.startswith("_") else shown
 
 
-def _mark_risks(axes: Axes, curve: RiskCurve) -> None:
-    axes.plot(curve.risks, [0.0] * len(curve.risks), "|", color=INK, markersize=10, clip_on=False)
+def _grid(kde: KDE) -> torch.Tensor:
+    """Risks from the .0005 to the .9995-quantile, evenly spaced."""
+    low, high = (float(kde.quantile(Level(alpha))) for alpha in (0.0005, 0.9995))
+    return torch.linspace(low, high, POINTS, dtype=torch.float64)
 
 
-def _shade_beyond_quantile(axes: Axes, curve: RiskCurve) -> None:
-    if curve.quantile is None or curve.level is None or curve.pdf is None:
-        return
-    beyond = curve.grid >= curve.quantile
-    axes.fill_between(curve.grid, curve.pdf, where=~beyond, color=QUIET, alpha=0.25, linewidth=0)
-    axes.fill_between(curve.grid, curve.pdf, where=beyond, color=ACCENT, alpha=0.35, linewidth=0)
-    axes.axvline(curve.quantile, color=ACCENT, linestyle="--", linewidth=1)
-    axes.set_ylim(bottom=0)
+def _mark_risks(axes: Axes, kde: KDE) -> None:
+    risks = kde.risks.detach()
+    axes.plot(risks, [0.0] * len(risks), "|", color=INK, markersize=10, clip_on=False)
 
 
-def _mark_quantile(axes: Axes, curve: RiskCurve) -> None:
-    if curve.quantile is None or curve.level is None:
-        return
-    left = float(curve.grid[0])
-    alpha = curve.level.alpha
-    axes.hlines(alpha, left, curve.quantile, color=ACCENT, linestyle="--", linewidth=1)
-    axes.vlines(curve.quantile, 0, alpha, color=ACCENT, linestyle="--", linewidth=1)
+def _draw_smooth_cdf(axes: Axes, kde: KDE, level: Level) -> None:
+    """The CDF, with the α-quantile marked."""
+    with torch.no_grad():
+        grid, quantile = _grid(kde), float(kde.quantile(level))
+        axes.plot(grid, kde.cdf(grid), color=INK, label="KDE-smoothed")
+    left = float(grid[0])
+    axes.hlines(level.alpha, left, quantile, color=ACCENT, linestyle="--", linewidth=1)
+    axes.vlines(quantile, 0, level.alpha, color=ACCENT, linestyle="--", linewidth=1)
     axes.annotate(
-        f"α = {curve.level}: risk {curve.quantile:.3g}",
-        (left, alpha),
+        f"α = {level}: risk {quantile:.3g}",
+        (left, level.alpha),
         xytext=(0, 4),
         textcoords="offset points",
         verticalalignment="bottom",
         color=ACCENT,
     )
     axes.set_ylim(0, 1.12)
+    axes.set_xlabel("risk of a domain")
+    axes.set_ylabel("probability of a smaller risk")

@@ -1,7 +1,7 @@
 """What is wrong with the quantiles that a KDE gives for fuzzed risk vectors, by each road.
 
-All vectors of a batch are looked at together, with half of what is allowed, and those that stand
-out one by one.
+Each vector is an estimate of its own, with the C part and without it ("numpy"), and all of them are
+rows of one tensor. The roads must agree, and with the definition.
 """
 
 from __future__ import annotations
@@ -9,30 +9,35 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.special import log_ndtr, logsumexp, softmax
+from torch import Tensor
 
 import eqrm
 from adversarial.risk_vectors import WITHOUT_TIES, Batch, Floats
-from adversarial.roads import (
-    Answer,
-    Answers,
-    Places,
-    in_float64,
-    of_batch,
-    of_estimates,
-    of_solver,
-)
+from eqrm.distributions.kde import native
 from eqrm.distributions.kde.sums import NARROWEST
+from eqrm.errors import DomainDataError
 
-ALONE = 10
-"""So many vectors of each batch are also estimates of their own, on every road."""
 OF_THE_SCALE = 1e-10
 LAST_DIGITS = 4e-15
 """To which log S is right."""
+TINY = 1e-290
+"""Risks so small that in tensors their bandwidth is rounded to few digits."""
+
+
+@dataclass
+class Answer:
+    """A quantile and its gradient, or the refusal of one."""
+
+    value: float
+    gradient: Floats
+    refused: str = ""
+    dtype: torch.dtype | None = None
 
 
 @dataclass
@@ -54,59 +59,30 @@ class Report:
         return f"{self.vectors:,} vectors: {counts}; {len(self.problems)} problems"
 
 
-def _log_error(batch: Batch, place: int, level: eqrm.Level, quantile: float) -> float:
-    """|log S(q) − log(1−α)| (of the lower tail under ½) from the definition."""
-    own = batch.weights_of(place)
-    weights = None if own is None else torch.from_numpy(own)
-    estimate = eqrm.KDE(batch.risks[place].double(), batch.bandwidth, weights=weights)
-    sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
-    risks, h, few = estimate.risks.numpy(), float(estimate.bandwidth), 4.0 * math.ulp(quantile)
-    errors = []
-    for value in (quantile - few, quantile, quantile + few):
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            z = sign * (risks - value) / h
-            found = logsumexp(np.log(estimate.weights.numpy()) + log_ndtr(z))
-        errors.append((float(found) - target) / max(1.0, -target))
-    # Kernels may be narrower than what separates two floats: S is right between them.
-    return 0.0 if min(errors) <= 0.0 <= max(errors) else min(map(abs, errors))
+def _quantiles(
+    batch: Batch, risks: Tensor, weights: Floats | None, level: eqrm.Level
+) -> list[Answer]:
+    """Of the rows of a tensor, or of one row."""
+    leaf = risks.detach().clone().requires_grad_()
+    shares = None if weights is None else torch.from_numpy(weights)
+    values = eqrm.KDE(leaf, batch.bandwidth, weights=shares).quantile(level)
+    (gradients,) = torch.autograd.grad(values.sum(), leaf)
+    dtype = values.dtype if values.dtype == gradients.dtype else None
+    rows = gradients.double().reshape(-1, risks.shape[-1]).numpy()
+    numbers = values.detach().double().reshape(-1).tolist()
+    return [Answer(value, row, "", dtype) for value, row in zip(numbers, rows, strict=True)]
 
 
-def _root(centres: Floats, log_weights: Floats, goal: float, farthest: float) -> float:
-    """t with log Σ p_i Φ(y_i − t) = goal, by halving."""
-    low, high = float(centres.min()) - 2.0 * farthest, float(centres.max()) + 2.0 * farthest
-    middle = 0.5 * (low + high)
-    while low < middle < high:
-        above = logsumexp(log_weights + log_ndtr(centres - middle)) > goal
-        low, high = (middle, high) if above else (low, middle)
-        middle = 0.5 * (low + high)
-    return low
-
-
-def _any(refused: list[str]) -> npt.NDArray[np.bool_]:
-    return np.array([bool(each) for each in refused], dtype=bool)
-
-
-def _sizes(gradients: Floats) -> Floats:
-    sizes: Floats = np.maximum(1.0, np.abs(gradients).max(1))
-    return sizes
-
-
-def _unsure(batch: Batch) -> Floats:
-    """What is left of the digits of σ̂ where one domain has nearly all the weight: σ̂² ∝ 1/(1−Σp²).
-
-    1 − Σp² is as exact as 1 is, and weights that each row has for itself are divided by their sum
-    in another order.
-    """
-    rows, m = batch.risks.shape
-    if batch.weights is None or m == 1 or not isinstance(batch.bandwidth, str):
-        return np.zeros(rows)
-    weights = np.broadcast_to(batch.weights, (rows, m))
-    shares = np.sort(weights / weights.max(1, keepdims=True))
-    shares /= shares.sum(1, keepdims=True)
-    others = shares[:, :-1].sum(1)
-    apart = others * (1.0 + shares[:, -1]) - (shares[:, :-1] ** 2).sum(1)
-    found: Floats = 4.0 * np.finfo(np.float64).eps / np.maximum(apart, 1e-12)
-    return found
+def one_by_one(batch: Batch, level: eqrm.Level, road: str) -> list[Answer]:
+    """Each vector as an estimate of its own, with the C part or without it ("numpy")."""
+    answers = []
+    with mock.patch.object(native, "LIBRARY", None if road == "numpy" else native.LIBRARY):
+        for place, row in enumerate(batch.risks):
+            try:
+                answers += _quantiles(batch, row, batch.weights_of(place), level)
+            except DomainDataError as error:
+                answers.append(Answer(math.nan, np.empty(0), str(error)))
+    return answers
 
 
 class Judge:
@@ -116,16 +92,14 @@ class Judge:
         self.batch = batch
         self.report = Report(vectors=len(batch.risks))
         self.rows = batch.risks.double().numpy()
-        self.present = np.ones(self.rows.shape, dtype=bool)
-        if batch.weights is not None:
-            self.present &= batch.weights > 0.0
-        self.lowest = np.where(self.present, self.rows, math.inf).min(1)
-        self.highest = np.where(self.present, self.rows, -math.inf).max(1)
-        self.unsure = _unsure(batch)
         self.slack = self.least = 0.0
         if batch.risks.dtype != torch.float64:
             self.slack = 2.0 * torch.finfo(batch.risks.dtype).eps
             self.least = 2.0 * torch.finfo(batch.risks.dtype).smallest_normal * self.slack
+        outlier = batch.kind == "one outlier"  # to which distances may be rounded alike
+        self.without_ties = batch.kind in WITHOUT_TIES and not (
+            outlier and batch.bandwidth == "median"
+        )
 
     def complain(self, what: str, place: int, *details: object) -> None:
         """Note a problem of one vector."""
@@ -134,62 +108,30 @@ class Judge:
         told = f"{what} at row {place} of {self.batch}: {details}"
         self.report.problems.append(f"{told}; risks {self.rows[place].tolist()}, weights {weights}")
 
-    def share(self, tolerance: float | Floats, places: Places, values: Floats) -> Floats:
+    def present(self, place: int) -> npt.NDArray[np.bool_]:
+        """Which domains have a weight."""
+        own = self.batch.weights_of(place)
+        return np.ones(self.rows.shape[1], bool) if own is None else own > 0.0
+
+    def share(self, tolerance: float, place: int, value: float) -> float:
         """Of the spread of risks and quantile, and what rounding of the largest number allows."""
-        low = np.fmin(self.lowest[places], values)
-        high = np.fmax(self.highest[places], values)
-        rounding = 2.0 * np.spacing(0.5 * np.maximum(np.abs(low), np.abs(high)))
-        found: Floats = tolerance * high - tolerance * low + tolerance / OF_THE_SCALE * 8 * rounding
-        return found
+        row = self.rows[place][self.present(place)]
+        low, high = min(float(row.min()), value), max(float(row.max()), value)
+        rounding = 2.0 * float(np.spacing(0.5 * max(abs(low), abs(high))))
+        return tolerance * high - tolerance * low + tolerance / OF_THE_SCALE * 8 * rounding
 
-    def allowed(self, places: Places, values: Floats, others: Floats, roads: str) -> Floats:
-        """By how much the values of two roads may differ."""
-        # In tensors, quartiles of very unequal weights are rounded in another order.
-        quartiles = str(self.batch.bandwidth).startswith("silverman")
-        rounded = "tensors" in roads and quartiles and self.batch.weights is not None
-        tolerance = 1e-8 if rounded else OF_THE_SCALE
-        largest = np.fmax(np.abs(values), np.abs(others))
-        found: Floats = self.share(tolerance + self.unsure[places], places, values)
-        return found + self.slack * largest + self.least
+    def unsure(self, place: int) -> float:
+        """What is left of the digits of σ̂ where one domain has nearly all the weight.
 
-    @property
-    def without_ties(self) -> bool:
-        """Whether no two risks, or distances, are equal: gradients are then the same."""
-        outlier = self.batch.kind == "one outlier"  # to which distances may be rounded alike
-        rounded = outlier and self.batch.bandwidth == "median"
-        return self.batch.kind in WITHOUT_TIES and not rounded
-
-    def each(self, places: Places, answers: Answers) -> None:
-        """Values and gradients that are numbers of the right type, or refusals."""
-        dtypes = [dtype == self.batch.risks.dtype for dtype in answers.dtypes]
-        right = np.isfinite(answers.values) & ~_any(answers.refused) & np.array(dtypes)
-        right &= np.isfinite(answers.gradients).all(1)
-        if not self.slack:
-            with np.errstate(invalid="ignore", over="ignore"):
-                error = np.abs(answers.gradients.sum(1) - 1.0)
-            right &= error <= 0.5e-9 * _sizes(answers.gradients)
-        self.report.outcomes["solved"] += int(right.sum())
-        for number in np.flatnonzero(~right):
-            self.one(int(places[number]), answers[number])
-
-    def pairs(
-        self, places: Places, level: eqrm.Level, some: Answers, others: Answers, roads: str
-    ) -> None:
-        """Two roads to the same quantiles."""
-        allowed = 0.5 * self.allowed(places, some.values, others.values, roads)
-        alike = np.abs(some.values - others.values) <= allowed
-        alike &= ~(_any(some.refused) | _any(others.refused))
-        if not self.slack and self.without_ties:
-            apart = np.abs(some.gradients - others.gradients).max(1)
-            alike &= apart <= 0.5 * (1e-8 + self.unsure[places]) * _sizes(some.gradients)
-        for number in np.flatnonzero(~alike):
-            self.pair(int(places[number]), level, some[number], others[number], roads)
-
-    def ascending(self, lower: Answers, upper: Answers) -> None:
-        """All vectors at both levels."""
-        falls = ~(upper.values >= lower.values)
-        for place in np.flatnonzero(falls):
-            self.monotone(int(place), [lower[place], upper[place]])
+        σ̂² ∝ 1/(1−Σp²), and 1 − Σp² is only as exact as 1 is.
+        """
+        own = self.batch.weights_of(place)
+        if own is None or len(own) == 1 or not isinstance(self.batch.bandwidth, str):
+            return 0.0
+        shares = np.sort(own / own.max())
+        shares /= shares.sum()
+        apart = shares[:-1].sum() * (1.0 + shares[-1]) - (shares[:-1] ** 2).sum()
+        return float(4.0 * np.finfo(np.float64).eps / max(apart, 1e-12))
 
     def one(self, place: int, answer: Answer) -> None:
         """A value and a gradient that are numbers of the right type, or a refusal."""
@@ -212,56 +154,65 @@ class Judge:
     def pair(self, place: int, level: eqrm.Level, one: Answer, other: Answer, roads: str) -> None:
         """Two roads to the same quantile."""
         if bool(one.refused) != bool(other.refused):
-            # Tensors refuse risks whose distances, or the sum of these, are too large to be
-            # numbers, even if their quantile is one.
-            distance = 0.5 * self.highest[place] - 0.5 * self.lowest[place]
-            if not ("tensors" in roads and distance > 0.5e308 / self.batch.risks.shape[-1]):
-                self.complain(f"{roads}: refused once", place, level, one, other)
+            self.complain(f"{roads}: refused once", place, level, one, other)
+        if one.refused or other.refused:
             return
-        if one.refused:
-            return
-        value, another = np.array([one.value]), np.array([other.value])
-        if abs(one.value - other.value) > self.allowed(np.array([place]), value, another, roads):
-            # In a gap between risks any value is right for which S is: before it is rounded.
-            values = [one.value, other.value]
-            if self.slack:
-                values = [
-                    in_float64(self.batch, place, level, road) for road in roads.split(" and ")
-                ]
-            errors = [_log_error(self.batch, place, level, value) for value in values]
-            if max(errors) > 1e-12:
-                self.complain(f"{roads}: values", place, level, one.value, other.value, errors)
-            else:
+        # In tensors, quartiles of very unequal weights are rounded in another order.
+        quartiles = str(self.batch.bandwidth).startswith("silverman")
+        rounded = "tensors" in roads and quartiles and self.batch.weights is not None
+        tolerance = (1e-8 if rounded else OF_THE_SCALE) + self.unsure(place)
+        allowed = self.share(tolerance, place, one.value) + self.least
+        allowed += self.slack * max(abs(one.value), abs(other.value))
+        if abs(one.value - other.value) > allowed:
+            # In a gap between risks any value is right for which S is.
+            errors = [self.log_error(place, level, each.value) for each in (one, other)]
+            if max(errors) <= (1e-6 if self.slack else 1e-12):
                 self.report.outcomes["in gaps"] += 1
+            else:
+                self.complain(f"{roads}: values", place, level, one.value, other.value, errors)
         elif not self.slack and self.without_ties:
             largest = max(1.0, float(np.abs(one.gradient).max()))
             apart = float(np.abs(one.gradient - other.gradient).max()) / largest
-            bound = 1e-8 + self.unsure[place]
+            bound = 1e-8 + self.unsure(place)
             if apart > bound and not apart <= bound + self.moved(place, level, one.value):
-                self.complain(
-                    f"{roads}: gradients",
-                    place,
-                    level,
-                    one.gradient.tolist(),
-                    other.gradient.tolist(),
-                )
+                told = one.gradient.tolist(), other.gradient.tolist()
+                self.complain(f"{roads}: gradients", place, level, *told)
+
+    def estimate(self, place: int, risks: Tensor) -> eqrm.KDE:
+        """One vector's own, in float64."""
+        own = self.batch.weights_of(place)
+        weights = None if own is None else torch.from_numpy(own)
+        return eqrm.KDE(risks, self.batch.bandwidth, weights=weights)
+
+    def log_error(self, place: int, level: eqrm.Level, quantile: float) -> float:
+        """|log S(q) − log(1−α)| (of the lower tail under ½) from the definition."""
+        law = self.estimate(place, self.batch.risks[place].double())
+        sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
+        risks, h, few = law.risks.numpy(), float(law.bandwidth), 4.0 * math.ulp(quantile)
+        errors = []
+        for value in (quantile - few, quantile, quantile + few):
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                z = sign * (risks - value) / h
+                found = logsumexp(np.log(law.weights.numpy()) + log_ndtr(z))
+            errors.append((float(found) - target) / max(1.0, -target))
+        # Kernels may be narrower than what separates two floats: S is right between them.
+        return 0.0 if min(errors) <= 0.0 <= max(errors) else min(map(abs, errors))
 
     def moved(self, place: int, level: eqrm.Level, value: float) -> float:
         """By how much gradients differ between values for which S is the same to its last digits.
 
         Values are told by their distance to the nearest risk, which may be finer than they are.
         """
-        own, present = self.batch.weights_of(place), self.present[place]
-        weights = None if own is None else torch.from_numpy(own)
+        present = self.present(place)
         leaf = self.batch.risks[place].double().requires_grad_()
-        estimate = eqrm.KDE(leaf, self.batch.bandwidth, weights=weights)
-        h, slope = estimate.bandwidth, 0.0
+        law = self.estimate(place, leaf)
+        h, slope = law.bandwidth, 0.0
         if h.requires_grad:
             slope = float(torch.autograd.grad(h, leaf)[0].abs().max())
         row = leaf.detach().numpy()[present]
         distances = row - row[np.abs(row - value).argmin()]
         centres = distances / max(h.item(), NARROWEST * float(np.abs(distances).max()))
-        shares = np.log(estimate.weights.numpy()[present])
+        shares = np.log(law.weights.numpy()[present])
         sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
         found = []
         for slack in (-LAST_DIGITS, LAST_DIGITS):
@@ -273,52 +224,47 @@ class Judge:
         (one, one_z), (other, other_z) = found
         return float(np.abs(one - other).max()) + abs(one_z - other_z) * slope
 
-    def monotone(self, place: int, answers: list[Answer]) -> None:
+    def monotone(self, place: int, low: Answer, high: Answer) -> None:
         """The second level is above the first."""
-        low, high = answers
         if low.refused or high.refused:
             return
-        allowed = self.share(1e-13, np.array([place]), np.array([low.value])).item()
-        allowed += self.slack * abs(low.value) + self.least
+        allowed = self.share(1e-13, place, low.value) + self.slack * abs(low.value) + self.least
         if high.value < low.value - allowed:
             self.complain("not monotone", place, low.value, high.value)
 
 
-def judged(batch: Batch, alone: int = ALONE) -> Report:
-    """All checks of one batch.
+def _root(centres: Floats, log_weights: Floats, goal: float, farthest: float) -> float:
+    """t with log Σ p_i Φ(y_i − t) = goal, by halving."""
+    low, high = float(centres.min()) - 2.0 * farthest, float(centres.max()) + 2.0 * farthest
+    middle = 0.5 * (low + high)
+    while low < middle < high:
+        above = logsumexp(log_weights + log_ndtr(centres - middle)) > goal
+        low, high = (middle, high) if above else (low, middle)
+        middle = 0.5 * (low + high)
+    return low
 
-    In tensors at both levels. At one of them with the C part and without it: rows of a tensor that
-    were left to the solver of single rows, which uses the C part, are compared with that solver in
-    numpy, and the others with the solver in C. Some vectors are estimates of their own, too.
-    """
-    judge, level = Judge(batch), batch.levels[batch.seed % 2]
-    together = [of_batch(batch, each) for each in batch.levels]
-    for answers in together:
-        judge.each(np.arange(len(batch.risks)), answers)
-    judge.ascending(*together)
-    chosen = together[batch.seed % 2]
-    in_c, in_tensors = chosen.part(range(len(batch.risks))), ~chosen.by_itself
-    places = np.flatnonzero(in_tensors)
+
+def judged(batch: Batch) -> Report:
+    """All checks of one batch: at one level by all roads, at the other one with the C part."""
+    judge = Judge(batch)
+    in_c = [one_by_one(batch, level, "C") for level in batch.levels]
+    chosen, level = in_c[batch.seed % 2], batch.levels[batch.seed % 2]
+    in_numpy = one_by_one(batch, level, "numpy")
+    for place, (low, high) in enumerate(zip(*in_c, strict=True)):
+        judge.one(place, low)
+        judge.one(place, high)
+        judge.one(place, in_numpy[place])
+        judge.monotone(place, low, high)
+        judge.pair(place, level, chosen[place], in_numpy[place], "C and numpy")
+    # Tensors refuse risks whose distances, or the sum of these, are too large to be numbers.
+    distance = 0.5 * judge.rows.max(1) - 0.5 * judge.rows.min(1)
+    usual = (distance <= 0.5e308 / judge.rows.shape[1]) & (np.abs(judge.rows).max(1) >= TINY)
+    places = np.flatnonzero(usual & [not each.refused for each in chosen])
     if places.size:
-        found = of_solver(batch.part(places), level, "C")
-        judge.each(places, found)
-        in_c.put(places, found)
-    # Risks so small that in tensors their bandwidth is rounded to few digits.
-    tiny = np.abs(judge.rows).max(1) < 1e-290
-    places = np.flatnonzero(~in_tensors | tiny)
-    if places.size:
-        found = of_solver(batch.part(places), level, "numpy")
-        judge.each(places, found)
-        judge.pairs(places, level, in_c.part(places), found, "C and numpy")
-    places = np.flatnonzero(in_tensors & ~tiny)
-    judge.pairs(places, level, in_c.part(places), chosen.part(places), "C and tensors")
-    if alone:
-        places = np.arange(min(alone, len(batch.risks)))
-        judge.report.outcomes["vectors also by themselves"] += len(places)
-        some = [of_estimates(batch.part(places), level, road) for road in ("C", "numpy")]
-        for answers in some:
-            judge.each(places, answers)
-        judge.pairs(places, level, some[0], some[1], "C and numpy")
-        seen = places[~tiny[places]]
-        judge.pairs(seen, level, some[0].part(seen), chosen.part(seen), "C and tensors")
+        rows = batch.part(places)
+        for place, answer in zip(
+            places.tolist(), _quantiles(rows, rows.risks, rows.weights, level), strict=True
+        ):
+            judge.one(place, answer)
+            judge.pair(place, level, chosen[place], answer, "C and tensors")
     return judge.report

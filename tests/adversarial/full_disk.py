@@ -1,7 +1,7 @@
 """Commands over the outputs of an earlier one, with a limit on what a file may hold.
 
 The limit of the operating system (RLIMIT_FSIZE) fails a write wherever it comes from, Python or C,
-after any number of bytes, as a full disk does; ``make verify`` fills a real one as well.
+after any number of bytes, as a full disk does.
 """
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ from adversarial.hostile_names import (
     hostile,
 )
 from cli.commands import run
-from eqrm import cli
 from eqrm.errors import DataFileError, EqrmWarning
 from eqrm.text import csv_text, printable
 from eqrm.training.runs.config import RunConfig
@@ -127,26 +126,6 @@ def test_what_train_predict_and_recalibrate_print_and_write(
     stored = pd.read_parquet(path)
     others = stored.columns.drop("p")
     pd.testing.assert_frame_equal(pd.read_parquet(file)[others], stored[others])
-
-
-@pytest.mark.parametrize("seed", SEEDS[:4])
-def test_what_compare_prints_and_writes(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names, risks = hostile(seed), np.random.default_rng(seed).random(40)
-    losses = {next(names): risks * factor for factor in (1.0, 1.5, 0.5)}
-    stored = tmp_path / "evaluation.json"
-    stored.write_text(eqrm.evaluate(domains=range(40), losses=losses).to_json(), encoding="utf-8")
-    for form in ("text", "markdown", "csv", "json"):
-        written = tmp_path / f"board.{form}"
-        for more in ([], ["--output", str(written)]):
-            code, out, err = run(capsys, "compare", str(stored), "--format", form, *more)
-            assert code == 0, err
-            assert_clean(out + err, form)
-        assert_clean(written.read_text(encoding="utf-8"), form)
-    code, out, err = run(capsys, "compare", str(tmp_path / "rows.csv"), str(stored))
-    assert code == 2
-    assert_clean(out + err, "compare")
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])
@@ -254,105 +233,3 @@ def test_what_backtest_prints_and_writes(
     code, out, err = run(capsys, *common, "--prediction", "none", "--output", str(tmp_path / "b"))
     assert code == 2
     assert_clean(out + err, "backtest refuses")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("table", SEEDS[:4], indirect=True)
-def test_what_further_options_of_evaluate_print_and_write(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = pd.read_parquet(table)
-    names = hostile(5)
-    groups = [next(names) for _ in range(6)]
-    frame["group"] = [groups[place % 6] for place in frame.groupby("site", sort=False).ngroup()]
-    frame["day"] = frame.groupby("site", sort=False).ngroup()
-    frame.to_parquet(table, index=False)
-    common = ["evaluate", str(table), "--domain", "site", "--label", "late"]
-    common += ["--prediction", "p", "--prediction", "q"]
-    for number, further in enumerate((["--within", "group"], ["--order", "day"], [])):
-        place = tmp_path / str(number)
-        place.mkdir()
-        written = ["--report", str(place / "page.html"), "--figures", str(place / "figures")]
-        code, out, err = run(capsys, *common, *further, *written)
-        assert_clean(out + err, str(further))
-        if code == 0:
-            assert_clean_folder(place, at_least=2)
-        else:
-            assert code == 2
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv", "html"])
-def test_what_table_prints_of_records_with_hostile_names(
-    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = hostile(3)
-    dataset, first, second, method = (next(names) for _ in range(4))
-    lines = []
-    for held_out in (0, 1):
-        place = {"dataset": dataset, "algorithm": method, "test_envs": [held_out]}
-        place |= {"hparams_seed": 0, "trial_seed": 0}
-        measured = {f"env{n}_{part}_acc": 0.5 for n in (0, 1) for part in ("in", "out")}
-        line = {"args": place, "hparams": {first: second}, "step": 0, "run": next(names)}
-        lines.append({**line, **measured})
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (tmp_path / "records.jsonl").write_text(text, encoding="utf-8")
-    code, out, err = run(capsys, "table", str(tmp_path), "--format", form, "--selected")
-    assert code == 0, err
-    assert_clean(out + err, form)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("table", SEEDS[:4], indirect=True)
-def test_what_a_network_prints_logs_and_writes(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = pd.read_parquet(table).drop(columns=["p", "q"])
-    frame.to_parquet(table, index=False)
-    settings = {"file": str(table), "target": "late", "domain": "site"}
-    config = {
-        "data": {"dataset": "table", "settings": settings, "test": 0.5},
-        "predictor": {"name": "mlp", "settings": {"width": 4, "depth": 1}},
-        "objective": {"name": "erm"},
-        "steps": 4,
-        "phases": "single",
-        "batches": {"domains": 4, "examples": 4},
-        "training": {"device": "cpu", "evaluate_every": 2, "log_every": 1, "tensorboard": False},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    out = tmp_path / "runs"
-    code, printed, err = run(
-        capsys, "train-network", str(tmp_path / "config.yaml"), "--output", str(out)
-    )
-    assert code == 0, err
-    assert_clean(printed + err, "train-network")
-    assert_clean_folder(out, at_least=2)
-
-
-@pytest.mark.parametrize("seed", SEEDS[:3])
-def test_what_the_other_commands_refuse(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = hostile(seed)
-    risks = tmp_path / "risks.txt"
-    risks.write_text(f"0.1 0.2 {next(names).replace(' ', '')}", encoding="utf-8")
-    (tmp_path / "records.jsonl").write_text(json.dumps({next(names): 1}) + "\n", encoding="utf-8")
-    for arguments in (
-        ["figure", "risk-cdf", "--risks", str(risks), "--output", str(tmp_path / "f.svg")],
-        ["table", str(tmp_path)],
-        ["sweep", "status", str(tmp_path)],
-        ["reproduce", "no-such-figure"],
-        ["plan", "--alpha", "x"],
-        ["backtest", str(tmp_path / "none.csv"), "--domain", "d"],
-    ):
-        code, out, err = run(capsys, *arguments)
-        assert code == 2, arguments
-        assert_clean(out + err, " ".join(arguments))
-
-
-def test_every_command_is_tried_with_hostile_names() -> None:
-    source = Path(__file__).read_text(encoding="utf-8")
-    for command in cli.app.registered_commands:
-        assert f'"{command.name}"' in source, command.name
-    for group in cli.app.registered_groups:
-        assert f'"{group.name}"' in source, group.name

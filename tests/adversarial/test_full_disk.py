@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,33 +42,3 @@ def test_a_command_that_cannot_write_changes_nothing(
     codes = fill(Disk(tmp_path, capsys), name, sizes)
     assert codes[0] == 2
     assert sizes is not SIZES or codes[-1] != 2
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_file_system_changes_nothing(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(place)]
-    if shutil.which("mount") is None or subprocess.run(mounted, capture_output=True).returncode:
-        pytest.skip("a small file system cannot be mounted here")
-    try:
-        disk = Disk(place, capsys)
-        disk.kept = tmp_path / "before"
-        before, command = commands(name, disk)
-        disk.prepare(*before)
-        disk.run(*command)
-        expected = snapshot(disk.folder)
-        for left in (0, 4, 12, 40, 120, 360):  # kilobytes
-            disk.refill()
-            ballast = place / "ballast"
-            ballast.write_bytes(bytes(max(0, shutil.disk_usage(place).free - 1024 * left)))
-            code, err = disk.run(*command)
-            ballast.unlink()
-            judge(disk, code, err, expected)
-            assert code != 2 or "The disk is full" in err or name == "predict"
-    finally:
-        gc.collect()  # the frames of an error keep the model, and with it its file, in use
-        subprocess.run(["umount", str(place)], check=True)

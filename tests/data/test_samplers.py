@@ -203,30 +203,23 @@ def test_batches_that_cannot_be_are_refused_in_words(settings: dict[str, Any], w
         DomainBatches(IDS, **settings)
 
 
-def test_domains_without_examples_are_refused() -> None:
-    with pytest.raises(DomainDataError, match="domain 1 has none"):
-        DomainBatches(torch.tensor([0, 2]))
-
-
 @pytest.mark.parametrize(
     ("domains", "words"),
     [
-        (torch.tensor([0, -1]), "numbered from 0, got -1"),
-        (torch.tensor([0.0, 1.0]), "1-d tensor of torch.long, got a tensor of torch.float32"),
         (7, "must be a list, an array or a column"),
         (torch.zeros(0, dtype=torch.long), "At least one example to draw from"),
     ],
 )
-def test_domains_that_are_no_numbers_from_0_are_refused(domains: Any, words: str) -> None:
+def test_what_names_no_domains_is_refused(domains: Any, words: str) -> None:
     with pytest.raises(DomainDataError, match=words):
         DomainBatches(domains)
 
 
 def test_a_state_of_other_data_or_another_seed_is_refused() -> None:
     state = DomainBatches(IDS, 2, 2, seed=1).state_dict()
-    with pytest.raises(SettingError, match="seed 1, but here it is 2"):
+    with pytest.raises(SettingError, match="saved with {'seed': 1.*here it is {'seed': 2"):
         DomainBatches(IDS, 2, 2, seed=2).load_state_dict(state)
-    with pytest.raises(SettingError, match="examples 66, but here it is 65"):
+    with pytest.raises(SettingError, match="'examples': 66.*'examples': 65"):
         DomainBatches(IDS[IDS != 1] * 0, None, 2, seed=1).load_state_dict(state)
     with pytest.raises(SettingError, match="hold examples, seed, step, visits"):
         DomainBatches(IDS, 2, 2, seed=1).load_state_dict({"step": 3})

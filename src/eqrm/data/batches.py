@@ -165,7 +165,9 @@ class DomainBatches:
         across: str = SamplerSettings.across,
         steps: int | None = None,
     ) -> None:
-        domains = _domains_of(data)
+        domains = number_domains(data.domains if isinstance(data, DomainData) else data).ids
+        if len(domains) == 0:
+            raise DomainDataError("At least one example to draw from is needed, got none.")
         self._counts: Integers = np.bincount(domains)
         self._by_domain: Integers = np.argsort(domains, kind="stable")
         self._order: Integers = self._by_domain.copy()
@@ -308,45 +310,16 @@ class DomainBatches:
                 f"The state of DomainBatches must hold {', '.join(sorted(ours))}, got "
                 f"{', '.join(sorted(map(str, state)))}."
             )
-        for key in ("seed", "examples"):
-            if int(state[key]) != ours[key]:
-                raise SettingError(
-                    f"The state was saved with {key} {int(state[key])}, but here it is "
-                    f"{ours[key]}. Use the data and the seed that the state was saved with."
-                )
-        if not isinstance(state["visits"], Tensor) or state["visits"].ndim != 1:
-            raise SettingError("The visits in the state of DomainBatches must be a 1-d tensor.")
-        if len(state["visits"]) != len(self._counts):
+        here = {"seed": self.seed, "examples": ours["examples"], "domains": len(self._counts)}
+        saved = {name: int(state[name]) for name in ("seed", "examples")}
+        saved["domains"] = torch.as_tensor(state["visits"]).numel()
+        if saved != here:
             raise SettingError(
-                f"The state was saved with {len(state['visits'])} domains, but the data has "
-                f"{len(self._counts)}. Use the same data."
+                f"The state was saved with {saved}, but here it is {here}. Use the data and the "
+                "seed that the state was saved with."
             )
         self.step = int(state["step"])
         self._visits = state["visits"].cpu().numpy().astype(np.int64, copy=True)
-
-
-def _domains_of(data: DomainData | Domains) -> Integers:
-    """(n,) the domain of each example, as numpy's integers."""
-    domains = data.domains if isinstance(data, DomainData) else data
-    if not isinstance(domains, Tensor):
-        domains = torch.from_numpy(number_domains(domains).ids)
-    if domains.ndim != 1 or domains.dtype != torch.long:
-        raise DomainDataError(
-            "DomainBatches takes DomainData, a list or an array of domains, or a 1-d tensor of "
-            f"torch.long, got a tensor of {domains.dtype} with the shape {tuple(domains.shape)}."
-        )
-    if len(domains) == 0:
-        raise DomainDataError("At least one example to draw from is needed, got none.")
-    if int(domains.min()) < 0:
-        raise DomainDataError(f"Domains are numbered from 0, got {int(domains.min())}.")
-    found: Integers = domains.cpu().numpy()
-    counts = np.bincount(found)
-    if (counts == 0).any():
-        raise DomainDataError(
-            "Every domain from 0 to the largest number must have an example; "
-            f"domain {int(np.argmin(counts))} has none."
-        )
-    return found
 
 
 def _occurrences(chosen: Integers) -> Integers:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,13 +38,8 @@ class GraphBatch:
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same graphs on another device."""
-        return GraphBatch(
-            self.x.to(device),
-            self.edge_index.to(device),
-            self.edge_attr.to(device),
-            self.batch.to(device),
-            self.num_graphs,
-        )
+        moved: Any = {n: v.to(device) for n, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,9 +53,15 @@ class DomainSpans:
         >>> DomainSpans(times, times).starts([1, 4, 5])
         [2, 3, 3]
         """
-        arranged = self.first[self.order]
-        places = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
+        places = self.limits[1:-1]
         return [int(places[np.abs(places - place).argmin()]) for place in wanted if places.size]
+
+    @property
+    def limits(self) -> NDArray[np.int64]:
+        """The places in :attr:`order` at which a time begins, from 0, and the end."""
+        arranged = self.first[self.order]
+        inner = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
+        return np.concatenate([[0], inner, [len(arranged)]])
 
     def before(self, moment: Any) -> NDArray[np.bool_]:
         """(m,) whether all rows of a domain are earlier than a moment."""

@@ -55,7 +55,7 @@ def rolling_windows(
     [[2, 3, 4, 5], [7, 8]]
     """
     step = sizes[-1] if step is None else step
-    order, limits = spans.order, _limits(spans)
+    order, limits = spans.order, spans.limits
     found: dict[tuple[int, ...], TimeWindow] = {}
     start = 0
     while True:
@@ -68,13 +68,6 @@ def rolling_windows(
         if all(len(part) for part in parts):  # domains of one time may leave nothing for a part
             found.setdefault(cuts, _separated(spans, parts))
         start += step
-
-
-def _limits(spans: DomainSpans) -> Places:
-    """The places in the order of time at which a part may begin or end."""
-    arranged = spans.first[spans.order]
-    inner = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
-    return np.concatenate([[0], inner, [len(arranged)]])
 
 
 def _cuts(start: int, sizes: Sequence[int], gap: int, limits: Places) -> tuple[int, ...] | None:

@@ -22,23 +22,10 @@ from eqrm.text import shortened
 
 MOST_VALUES = 1_000_000
 """What a text may stand for with its aliases written out; ten characters count as a value."""
-_KINDS = {"bool": "true or false", "float": "a number", "int": "an integer", "timestamp": "a date"}
 
 
 class _Loader(yaml.SafeLoader):
     """The safe loader with the rules above."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """The value of a node; whatever PyYAML raises becomes an error of YAML with its line."""
-        try:
-            return super().construct_object(node, deep)
-        except EqrmError:
-            raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            given = repr(shortened(node.value)) if isinstance(node, yaml.ScalarNode) else "this"
-            kind = node.tag.rpartition(":")[2]
-            problem = f"{given} cannot be read as {_KINDS.get(kind, kind)}"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
 _INT, _DATE = "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp"
@@ -131,6 +118,10 @@ def parse_yaml(text: str, source: str) -> Any:
         raise DataFileError(f"{source}{line} is not valid YAML: {what}.") from None
     except RecursionError:
         raise DataFileError(f"{source} cannot be read as YAML: it is nested too deeply.") from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, EqrmError):
+            raise
+        raise DataFileError(f"{source} is not valid YAML: {shortened(str(error))}.") from None
 
 
 def read_yaml(path: Path) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -171,26 +171,9 @@ def _fingerprints(found: Sequence[Any], bits: int) -> Tensor:
     return torch.from_numpy(np.stack([generator.GetFingerprintAsNumPy(each) for each in found]))
 
 
-@dataclass(frozen=True, eq=False)
-class Bits:
-    """Rows of zeros and ones kept as bytes; ``bits[rows]`` is float32."""
-
-    values: Tensor
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, rows: Tensor) -> Tensor:
-        return self.values[rows.to(self.values.device)].float()
-
-    def to(self, device: torch.device | str) -> Bits:
-        """The same rows on another device."""
-        return Bits(self.values.to(device))
-
-
 def _inputs(stored: Stored, inputs: str, rows: Tensor) -> Any:
     if inputs == "fingerprints":
-        return Bits(stored.tensors["bits"][rows])
+        return stored.tensors["bits"][rows].float()
     return InputsAt.of(Graphs.from_tensors(stored.tensors), rows)
 
 

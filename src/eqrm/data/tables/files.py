@@ -248,7 +248,8 @@ def opened(
             "evaluate them as two predictors."
         )
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if _linux() else 0
+        linux = hasattr(os, "sched_getaffinity")
+        threads = len(os.sched_getaffinity(0)) if linux else 0
     else:
         THREADS.check(threads, "threads")
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
@@ -345,7 +346,3 @@ def _ending(path: Path) -> str:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__
-
-
-def _linux() -> bool:
-    return hasattr(os, "sched_getaffinity")

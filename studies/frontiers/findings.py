@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm import Level
-from eqrm.estimators.selection.surrogate_choice import SurrogateChoice
+from eqrm.estimators.selection.surrogates import SurrogateChoice
 from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from studies.frontiers.experiment import Part, Step
 from studies.frontiers.settings import (

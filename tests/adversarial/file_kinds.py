@@ -25,7 +25,6 @@ from eqrm.evaluation import evaluate_part, merge_parts
 from eqrm.evaluation.watching import state_file
 from eqrm.evaluation.watching.claim import WatchSettings, certificate_to_watch
 from eqrm.evaluation.watching.state import WatchState
-from eqrm.linear import DomainMoments
 from eqrm.predictors.pretrained import read_weights
 from eqrm.sweeps.records import Checkpoint, RunRecord, read_record, write_record
 from eqrm.sweeps.tables.tabulating import sweep_tables
@@ -85,16 +84,6 @@ def _write_checkpoint(path: Path) -> None:
     optimizer.step()
     state = {"step": 3, "network": dict(network.state_dict()), "optimizer": optimizer.state_dict()}
     write_checkpoint(path, {**state, "random": np.arange(5), "nested": [(1, 2.5, None), "text"]})
-
-
-def _write_moments(path: Path) -> None:
-    X, _, domains = made_table()
-    DomainMoments.from_arrays(X, X @ [1.0, 0.5, 0.0], domains).save(path)
-
-
-def _solve_moments(path: Path) -> Any:
-    model = eqrm.LinearQRM(0.9).fit(DomainMoments.load(path))
-    return np.asarray(model.coef_), float(model.intercept_)
 
 
 def _evaluation() -> eqrm.Evaluation:
@@ -299,7 +288,6 @@ KINDS = (
         Kind(f, _run_file(f), _run_with(f), s)
         for f, s in (("weights.safetensors", "bytes"), ("predictor.json", "plain"))
     ),
-    Kind("moments", _write_moments, _solve_moments, "archive", "eqrm.moments 2"),
     Kind("evaluation", _write_evaluation, _watch, "plain", guarded=False),
     Kind("watch", _write_state, _read_state, "lines", state_file.FORMAT),
     Kind("sweep record", _write_record, _tabulate, "json", "eqrm run record 1"),

@@ -106,9 +106,7 @@ def test_narrow_kernels_keep_the_digits_of_risks_far_from_the_mean(road: str) ->
     torch.testing.assert_close(gradient[:3], expected_gradient, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"gradient": "bisection"}, {"tail": "mean-plus-bandwidth"}]
-)
+@pytest.mark.parametrize("options", [{}, {"gradient": "bisection"}])
 def test_what_is_too_large_is_refused(options: dict[str, str]) -> None:
     level = eqrm.Level(log_tail=-1e30)
     huge = torch.tensor([1e300, 1.5e308], dtype=torch.float64)

@@ -36,7 +36,6 @@ GRADIENTS = ("implicit", "bisection")
 LARGEST_PRODUCT = 1e304
 DEEP = -37.0
 """Logarithms of tails below which those of single kernels lose digits that shares need."""
-TAILS = ("exact", "mean-plus-bandwidth")
 
 
 class KDE(RiskDistribution):
@@ -45,14 +44,11 @@ class KDE(RiskDistribution):
     ``bandwidth`` is a rule's name (see :data:`~eqrm.distributions.bandwidths.BANDWIDTHS`),
     a positive number, or a function ``(risks, weights) -> h``.
 
-    Two options exist only to reproduce published results, and are wrong on purpose:
-
-    * ``gradient="bisection"`` gives the gradient that back-propagation through bisection
-      gives (Algorithm 1 as published): with q = s·R_min + (1−s)·R_max + h·Φ⁻¹(α), it is
-      s at the smallest risk, 1−s at the largest, plus Φ⁻¹(α)·∂h/∂R. The value is the exact
-      one. For three or more domains it points elsewhere than the true gradient.
-    * ``tail="mean-plus-bandwidth"`` replaces the quantile by R̄ + h·√(−2 log(1−α)) at levels
-      too close to 1 for α to be a float (log tails below −37), as the published code does.
+    ``gradient="bisection"`` exists only to reproduce published results, and is wrong on purpose:
+    it is the gradient that back-propagation through bisection gives (Algorithm 1 as published).
+    With q = s·R_min + (1−s)·R_max + h·Φ⁻¹(α), it is s at the smallest risk, 1−s at the largest,
+    plus Φ⁻¹(α)·∂h/∂R. The value is the exact one. For three or more domains it points elsewhere
+    than the true gradient.
 
     >>> risks = torch.tensor([0.2, 0.3, 0.7], requires_grad=True)
     >>> q = KDE(risks).quantile(0.9)
@@ -68,13 +64,11 @@ class KDE(RiskDistribution):
         *,
         weights: Tensor | Sequence[float] | None = None,
         gradient: str = "implicit",
-        tail: str = "exact",
         validate: bool | None = None,
     ) -> None:
         super().__init__(risks, weights=weights, validate=validate)
         self._rule = resolve_bandwidth(bandwidth)
         self._gradient = one_of(gradient, GRADIENTS, "gradient")
-        self._tail = one_of(tail, TAILS, "tail")
 
     @property
     def rule(self) -> Bandwidth:
@@ -105,9 +99,6 @@ class KDE(RiskDistribution):
         tensor(0.5000)
         """
         level = Level.of(level).interior("A kernel density estimate")
-        if self._tail == "mean-plus-bandwidth" and level.alpha == 1.0:
-            offset = self._h * math.sqrt(-2.0 * level.log_tail)
-            return self._finite((self._moments.mean + offset).squeeze(-1))
         if self._gradient == "bisection":
             return self._finite(self._quantile_with_published_gradient(level).squeeze(-1))
         if being_transformed():

@@ -23,12 +23,13 @@ from eqrm.estimators.groups import (
     refuse_search_without_groups,
     required_groups,
 )
-from eqrm.estimators.selection.surrogate_choice import SurrogateChoice, choose
 from eqrm.estimators.selection.surrogates import (
     ERM,
     FEWEST_DOMAINS,
     Surrogate,
+    SurrogateChoice,
     as_settings,
+    choose,
     cross_fit,
     trained_candidates,
 )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from eqrm.errors import DataFileError, DomainDataError
-from eqrm.files.archive import read_archive, write_archive
+from eqrm.errors import DomainDataError
 from eqrm.linear.running_moments import (
     MomentAccumulator,
     RunningMoments,
@@ -24,9 +22,6 @@ from eqrm.linear.running_moments import (
 )
 from eqrm.text import counted, did_you_mean
 
-FORMAT = "eqrm.moments 2"
-TENSORS = ("counts", "mean", "covariance", "remainder")
-
 
 @dataclass(frozen=True, eq=False)
 class DomainMoments:
@@ -34,8 +29,7 @@ class DomainMoments:
 
     ``names`` are the domains, ``counts`` (E,) their rows (inf for population moments),
     ``features`` the d columns of x, ``mean`` (E, d+1) and ``covariance`` (E, d+1, d+1), divided
-    by n, with the target last. All tensors are float64. ``remainder`` (E, d+1) is what rounding
-    left of the mean, so that merging loses no digits.
+    by n, with the target last. All tensors are float64.
 
     With v = (β, −1) the risk of β and intercept b in domain e is R_e = vᵀC_e v + (vᵀμ_e + b)².
 
@@ -53,11 +47,10 @@ class DomainMoments:
     mean: Tensor
     covariance: Tensor
     target: str = "y"
-    remainder: Tensor | None = field(default_factory=lambda: None)
 
     def __post_init__(self) -> None:
         columns = (*self.features, self.target)
-        check_shapes(self.names, columns, {name: getattr(self, name) for name in TENSORS})
+        check_shapes(self.names, columns, self.counts, self.mean, self.covariance)
         check_values(self.names, columns, self.counts, self.mean, self.covariance)
 
     def __repr__(self) -> str:
@@ -167,49 +160,6 @@ class DomainMoments:
             **_stack([parts[name] for name in names]),
         )
 
-    def merge(self, other: DomainMoments) -> DomainMoments:
-        """The moments of both together; domains are matched by name, new ones come last.
-
-        >>> a = DomainMoments.from_arrays([[0.0], [1.0]], [0.0, 1.0], ["a", "b"])
-        >>> b = DomainMoments.from_arrays([[4.0], [1.0]], [2.0, 1.0], ["a", "c"])
-        >>> both = a.merge(b)
-        >>> both.names, both.counts.tolist(), both.mean[0].tolist()
-        (('a', 'b', 'c'), [2.0, 1.0, 1.0], [2.0, 1.0])
-        """
-        if not isinstance(other, DomainMoments):
-            raise DomainDataError(f"Only DomainMoments can be merged, got {type(other).__name__}.")
-        if (self.features, self.target) != (other.features, other.target):
-            raise DomainDataError(
-                "Moments of different columns cannot be merged: "
-                f"{', '.join(self.features)} -> {self.target} and "
-                f"{', '.join(other.features)} -> {other.target}."
-            )
-        parts = {name: self._part(e) for e, name in enumerate(self.names)}
-        for e, name in enumerate(other.names):
-            part = other._part(e)
-            if name not in parts:
-                parts[name] = part
-            elif parts[name].count == torch.inf or part.count == torch.inf:
-                raise DomainDataError(
-                    f"Domain {name!r} is in both and has population moments, to which rows "
-                    "cannot be added."
-                )
-            else:
-                parts[name].add(part)
-        return DomainMoments(
-            names=tuple(parts),
-            features=self.features,
-            target=self.target,
-            **_stack(list(parts.values())),
-        )
-
-    def _part(self, e: int) -> RunningMoments:
-        mean = self.mean[e].numpy().copy()
-        offset = mean * 0.0 if self.remainder is None else self.remainder[e].numpy().copy()
-        count = float(self.counts[e])
-        factor = 1.0 if count == torch.inf else count
-        return RunningMoments(mean, count, offset, self.covariance[e].numpy() * factor)
-
     def subset(self, domains: Iterable[object]) -> DomainMoments:
         """The moments of some domains, in the order asked for.
 
@@ -217,8 +167,6 @@ class DomainMoments:
         >>> three.subset([3, 1]).names
         ('3', '1')
         """
-        if isinstance(domains, (str, int)):
-            raise DomainDataError(f"subset takes a list of domains, got {domains!r}.")
         position = {name: e for e, name in enumerate(self.names)}
         chosen = []
         for name in map(str, domains):
@@ -232,21 +180,7 @@ class DomainMoments:
             mean=self.mean[chosen],
             covariance=self.covariance[chosen],
             target=self.target,
-            remainder=None if self.remainder is None else self.remainder[chosen],
         )
-
-    @property
-    def second(self) -> Tensor:
-        """E[zzᵀ] of z = (1, x, y) in each domain, (E, d+2, d+2): uncentred.
-
-        >>> DomainMoments.from_arrays([[2.0]], [3.0], ["a"]).second[0, 0]
-        tensor([1., 2., 3.], dtype=torch.float64)
-        """
-        ones = torch.ones_like(self.mean[:, :1])
-        first = torch.cat([ones, self.mean], dim=1)
-        second = first.unsqueeze(-1) * first.unsqueeze(-2)
-        second[:, 1:, 1:] += self.covariance
-        return second
 
     def risks(self, coefficients: Any, intercept: Any = 0.0) -> Tensor:
         """The risk E(β·x + b − y)² in every domain, differentiable.
@@ -263,13 +197,7 @@ class DomainMoments:
         b = float64(intercept, "intercept").unsqueeze(-1)
         v = torch.cat([beta, beta.new_full((*beta.shape[:-1], 1), -1.0)], dim=-1)
         spread = torch.einsum("...i,eij,...j->...e", v, self.covariance, v)
-        try:
-            return spread + (v @ self.mean.T + b) ** 2
-        except RuntimeError:
-            raise DomainDataError(
-                "There must be one intercept per predictor, got coefficients of the shape "
-                f"{tuple(beta.shape)} and intercepts of the shape {tuple(b.shape[:-1])}."
-            ) from None
+        return spread + (v @ self.mean.T + b) ** 2
 
     def problems(self, fit_intercept: bool = True) -> list[str]:
         """What makes coefficients undetermined, in plain sentences; empty when nothing does.
@@ -282,42 +210,17 @@ class DomainMoments:
         """
         if fit_intercept:
             return undetermined(self.mean, self.covariance, self.features, self.target)
-        second = self.second[:, 1:-1, 1:-1].mean(dim=0)
-        return undetermined_without_intercept(second, self.features)
-
-    def save(self, path: str | Path) -> None:
-        """Write to a safetensors file, which holds numbers and names and no code."""
-        names = {"names": self.names, "features": self.features, "target": self.target}
-        tensors = {name: getattr(self, name) for name in TENSORS}
-        kept = {name: value for name, value in tensors.items() if value is not None}
-        write_archive(Path(path), FORMAT, names, kept)
-
-    @classmethod
-    def load(cls, path: str | Path) -> DomainMoments:
-        """Read what :meth:`save` wrote; a damaged or different file is refused."""
-        archive = read_archive(Path(path), FORMAT, "a file of moments")
-        try:
-            names, features = tuple(archive.content["names"]), tuple(archive.content["features"])
-            tensors = {name: value.to(torch.float64) for name, value in archive.tensors.items()}
-            return cls(names=names, features=features, target=archive.content["target"], **tensors)
-        except (KeyError, TypeError):
-            raise DataFileError(f"{path} is damaged: a part of the moments is missing.") from None
+        mean = self.mean[:, :-1]
+        second = mean.unsqueeze(-1) * mean.unsqueeze(-2) + self.covariance[:, :-1, :-1]
+        return undetermined_without_intercept(second.mean(dim=0), self.features)
 
 
 def _stack(parts: Sequence[RunningMoments]) -> dict[str, Tensor]:
-    """Counts, mean, covariance and remainder of all domains."""
-    pivot = torch.stack([torch.from_numpy(part.pivot) for part in parts])
-    offset = torch.stack([torch.from_numpy(part.offset) for part in parts])
+    """Counts, means and covariances of all domains."""
     counts = torch.tensor([part.count for part in parts], dtype=torch.float64)
-    scatter = torch.stack([torch.from_numpy(part.scatter) for part in parts])
-    covariance = scatter / torch.where(counts == torch.inf, 1.0, counts)[:, None, None]
-    mean = pivot + offset
-    # What is lost in pivot + offset, exactly (Knuth's TwoSum).
-    virtual = mean - pivot
-    remainder = (pivot - (mean - virtual)) + (offset - virtual)
+    covariance = torch.stack([torch.from_numpy(part.scatter / part.count) for part in parts])
     return {
         "counts": counts,
-        "mean": mean,
+        "mean": torch.stack([torch.from_numpy(part.pivot + part.offset) for part in parts]),
         "covariance": (covariance + covariance.mT) / 2,
-        "remainder": remainder,
     }

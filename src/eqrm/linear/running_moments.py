@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,17 +212,18 @@ def float64(values: Any, name: str) -> Tensor:
 
 
 def check_shapes(
-    names: Sequence[str], columns: Sequence[str], tensors: Mapping[str, Tensor | None]
+    names: Sequence[str], columns: Sequence[str], counts: Tensor, mean: Tensor, covariance: Tensor
 ) -> None:
     """Names, counts, means and covariances of one size; ``columns`` ends with the target."""
     E, k = len(names), len(columns)
     if E == 0:
         raise DomainDataError("At least one domain is needed.")
-    needed = {"counts": (E,), "mean": (E, k), "covariance": (E, k, k), "remainder": (E, k)}
-    for name, shape in needed.items():
-        value = tensors[name]
-        if value is None and name == "remainder":
-            continue
+    needed = {
+        "counts": (counts, (E,)),
+        "mean": (mean, (E, k)),
+        "covariance": (covariance, (E, k, k)),
+    }
+    for name, (value, shape) in needed.items():
         if not isinstance(value, Tensor) or value.dtype != torch.float64:
             raise DomainDataError(f"{name} must be a float64 tensor.")
         if tuple(value.shape) != shape:

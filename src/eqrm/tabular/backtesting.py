@@ -35,11 +35,11 @@ from eqrm.errors import (
     SettingError,
 )
 from eqrm.estimators.groups import as_groups
-from eqrm.estimators.selection.surrogate_choice import choose
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import (
     FEWEST_DOMAINS,
     Surrogate,
+    choose,
     cross_fit,
     fitted,
     trained_candidates,

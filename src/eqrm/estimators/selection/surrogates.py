@@ -5,7 +5,7 @@ get there, the surrogate, may be something else: EQRM or the superquantile at th
 the mean risk (ERM), or the mean risk with scores recalibrated for the level. Each candidate is
 fitted to four fifths of the domains and measured on the others, five times over, so that every
 domain has a risk under a predictor that has not seen it. One of them is then chosen
-(:mod:`~eqrm.estimators.selection.surrogate_choice`).
+(:class:`SurrogateChoice`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ from sklearn.utils import _safe_indexing
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.selection.splitters import DomainKFold, Split
+from eqrm.evaluation.inference.resampling import (
+    resampled_lognormal_quantiles,
+    resampled_smooth_quantiles,
+)
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated, recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows
 from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.risk_functions import Array
+from eqrm.text import aligned
 
 FOLDS = 5
 FEWEST_DOMAINS = 10
@@ -240,3 +245,155 @@ def as_settings(surrogate: Surrogate) -> dict[str, Any]:
     if measure == "superquantile":  # of the empirical distribution, whatever the quantile is of
         found |= {"distribution": None, "bandwidth": "gaussian-optimal"}
     return found
+
+
+RESAMPLES = 500
+WIDE = 4.0
+"""Candidates are compared by weights as wide as those of so many times fewer domains."""
+NEAR = 0.01
+"""How far above the lowest quantile, as a share of it, a lower mean risk can be preferred."""
+FARTHEST, LARGEST_EXTRAPOLATION = 0.1, 10.0
+"""The least number of domains expected beyond a level for which a law is extrapolated to it, and
+how many times the largest risk its quantile may be: beyond, risks do not follow the law."""
+TIED = 1e-9
+"""Differences of this share are rounding: the first of such candidates is taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class SurrogateChoice:
+    """The candidates for a level, their cross-fitted risks (C, m), and which of them is best.
+
+    Of those within one standard error (and 1%) of the lowest quantile, it is the one with the
+    lowest mean risk. Quantiles are Harrell–Davis estimates; candidates are compared by wider ones
+    (:data:`WIDE`), of a range of levels around the goal. With fewer than 1/(1−α) domains they are
+    little more than the largest risk, which one domain decides. There, ERM is recalibrated for the
+    level, with or without a scale by the lower quantile of log-normal laws, where those are the
+    laws of such risks.
+    """
+
+    level: Level
+    candidates: tuple[Surrogate, ...]
+    risks: Array
+
+    @cached_property
+    def _compared(self) -> tuple[Array, Array]:
+        """What the candidates are compared by (C,), and the same in resamples."""
+        if self.lognormal:
+            return resampled_lognormal_quantiles(self.risks, self.level, RESAMPLES, seed=0)
+        return resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0, wide=WIDE)
+
+    @cached_property
+    def lognormal(self) -> bool:
+        """Whether quantiles are of log-normal laws: less than one domain is beyond the level.
+
+        Not where a law is far above the largest risk: it is not the law of those risks.
+        """
+        beyond = self.risks.shape[1] * self.level.tail
+        if not (FARTHEST <= beyond < 1.0 - TIED and bool((self.risks > 0.0).all())):
+            return False
+        found, _ = resampled_lognormal_quantiles(self.risks, self.level, 0, seed=0)
+        return bool((found < LARGEST_EXTRAPOLATION * self.risks.max(axis=1)).all())
+
+    @cached_property
+    def _averaged(self) -> bool:
+        """Whether candidates are compared by something else than the quantile at the level."""
+        return not self.lognormal and not np.allclose(self._compared[0], self.quantiles, rtol=1e-12)
+
+    @cached_property
+    def quantiles(self) -> Array:
+        """The α-quantile of each candidate over domains left out (C,)."""
+        if self.lognormal:
+            return self._compared[0]
+        return resampled_smooth_quantiles(self.risks, self.level, 0, seed=0)[0]
+
+    @cached_property
+    def means(self) -> Array:
+        """The mean risk of each candidate over domains left out (C,)."""
+        return np.asarray(self.risks.mean(axis=1))
+
+    @cached_property
+    def errors(self) -> Array:
+        """The standard error of each candidate's difference from the lowest (C,)."""
+        compared, drawn = self._compared
+        found: Array = (drawn - drawn[:, [compared.argmin()]]).std(axis=0)
+        return found
+
+    @property
+    def place(self) -> int:
+        """The candidate chosen: lowest mean risk within one standard error of the lowest.
+
+        And within 1%: with few domains a standard error can be large. By log-normal laws, the
+        lowest of those that are recalibrated.
+        """
+        compared = self._compared[0]
+        if self.lognormal:
+            corrected = [s.correction is not None for s in self.candidates]
+            allowed = corrected if any(corrected) else [True] * len(corrected)
+            return int(np.where(allowed, compared, np.inf).argmin())
+        lowest = float(compared.min())
+        most = np.maximum(np.minimum(self.errors, NEAR * abs(lowest)), TIED * abs(lowest))
+        means = np.where(compared - lowest <= most, self.means, np.inf)
+        return int((means <= means.min() + TIED * abs(means.min())).argmax())
+
+    @property
+    def chosen(self) -> Surrogate:
+        """See :attr:`place`."""
+        return self.candidates[self.place]
+
+    @property
+    def trained(self) -> Surrogate:
+        """The chosen one if it was trained for the level, else the best of those that were."""
+        return self._best([s for s in self.candidates if s.level is not None])
+
+    @property
+    def recalibrated(self) -> Surrogate:
+        """The chosen one if it is recalibrated, else the better of those that are."""
+        return self._best(RECALIBRATED)
+
+    def _best(self, among: Sequence[Surrogate]) -> Surrogate:
+        if self.chosen in among:
+            return self.chosen
+        return min(among, key=lambda s: self._compared[0][self.candidates.index(s)])
+
+    def of(self, candidate: Surrogate) -> Array:
+        """The cross-fitted risks (m,) of a candidate."""
+        found: Array = self.risks[self.candidates.index(candidate)]
+        return found
+
+    @cached_property
+    def optimism(self) -> float:
+        """By how much the quantile of a chosen candidate is too low, because it was chosen.
+
+        In each resample of the domains the lowest is picked, and its quantile there is compared
+        with its quantile over all domains.
+        """
+        drawn = self._compared[1]
+        picked = drawn.argmin(axis=1)
+        if self._averaged:  # the same resamples
+            _, drawn = resampled_smooth_quantiles(self.risks, self.level, RESAMPLES, seed=0)
+        own = drawn[np.arange(len(drawn)), picked] - drawn.mean(axis=0)[picked]
+        return max(0.0, -float(own.mean()))
+
+    def table(self) -> str:
+        """A line per candidate: quantile and mean risk over domains left out.
+
+        "Averaged near" is what candidates are compared by, unless that is the quantile itself.
+        """
+        columns = [
+            ["minimised", *(surrogate.name for surrogate in self.candidates)],
+            [f"{self.level}-quantile", *(f"{value:.4g}" for value in self.quantiles)],
+            ["averaged near", *(f"{value:.4g}" for value in self._compared[0])],
+            ["± from lowest", *(f"{value:.2g}" for value in self.errors)],
+            ["mean risk", *(f"{value:.4g}" for value in self.means)],
+            ["", *("chosen" if i == self.place else "" for i in range(len(self.candidates)))],
+        ]
+        if not self._averaged:
+            del columns[2]
+        return aligned([list(line) for line in zip(*columns, strict=True)])
+
+
+def choose(fits: CrossFitted, level: Level, trained: Sequence[Surrogate]) -> SurrogateChoice:
+    """Compare ERM, ERM recalibrated and the ways to train for a level by cross-fitted risks."""
+    compared = (ERM, *RECALIBRATED, *trained)
+    risks = np.stack([fits.risks(surrogate, level) for surrogate in compared])
+    return SurrogateChoice(level, compared, risks)

@@ -217,9 +217,9 @@ def test_what_names_no_domains_is_refused(domains: Any, words: str) -> None:
 
 def test_a_state_of_other_data_or_another_seed_is_refused() -> None:
     state = DomainBatches(IDS, 2, 2, seed=1).state_dict()
-    with pytest.raises(SettingError, match="saved with {'seed': 1.*here it is {'seed': 2"):
+    with pytest.raises(SettingError, match=r"saved with {'seed': 1.*here it is {'seed': 2"):
         DomainBatches(IDS, 2, 2, seed=2).load_state_dict(state)
-    with pytest.raises(SettingError, match="'examples': 66.*'examples': 65"):
+    with pytest.raises(SettingError, match=r"'examples': 66.*'examples': 65"):
         DomainBatches(IDS[IDS != 1] * 0, None, 2, seed=1).load_state_dict(state)
     with pytest.raises(SettingError, match="hold examples, seed, step, visits"):
         DomainBatches(IDS, 2, 2, seed=1).load_state_dict({"step": 3})

@@ -249,22 +249,13 @@ def saturated(images: Tensor, factor: Tensor) -> Tensor:
 
 
 def grey_of(images: Tensor) -> Tensor:
-    """The luma, (n, 1, height, width).
-
-    >>> grey_of(torch.ones(1, 3, 1, 1)).item()
-    1.0
-    """
+    """The luma, (n, 1, height, width)."""
     shares = torch.tensor(LUMA, dtype=images.dtype, device=images.device)
     return torch.einsum("nchw,c->nhw", images, shares)[:, None]
 
 
 def hue_shifted(images: Tensor, turns: Tensor) -> Tensor:
-    """Every pixel's hue turned on the colour circle; its value and saturation (HSV) stay.
-
-    >>> red = torch.tensor([1.0, 0.0, 0.0]).reshape(1, 3, 1, 1)
-    >>> hue_shifted(red, torch.full((1, 1, 1, 1), 1 / 3)).flatten().round(decimals=3)
-    tensor([0., 1., 0.])
-    """
+    """Every pixel's hue turned on the colour circle; its value and saturation (HSV) stay."""
     value, largest = images.max(dim=1, keepdim=True)
     chroma = value - images.amin(dim=1, keepdim=True)
     red, green, blue = images.split(1, dim=1)

@@ -230,11 +230,7 @@ class DomainData:
         return self._at(rows, renumbered[rows], names)
 
     def at(self, rows: Tensor) -> DomainData:
-        """The examples at these positions as a dataset; domains left without any are dropped.
-
-        >>> DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"]).at(torch.tensor([1])).names
-        ('b',)
-        """
+        """The examples at these positions as a dataset; domains left without any are dropped."""
         present, renumbered = torch.unique(self.domains.cpu()[rows.cpu()], return_inverse=True)
         return self._at(rows.cpu(), renumbered, tuple(self.names[i] for i in present.tolist()))
 
@@ -368,21 +364,13 @@ def _check_domains(domains: Tensor, names: tuple[str, ...]) -> None:
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether rows of x are made when they are asked for.
-
-    >>> is_lazy([1.0, 2.0]), is_lazy(range(3))
-    (False, True)
-    """
+    """Whether rows of x are made when they are asked for."""
     plain = (Tensor, np.ndarray, list, tuple)
     return not isinstance(x, plain) and not hasattr(x, "__array__") and isinstance(x, Inputs)
 
 
 def tensor_from(values: Any, what: str) -> Tensor:
-    """Numbers as a tensor; float64 becomes float32, as networks compute.
-
-    >>> tensor_from([[1.0, 2.0]], "x")
-    tensor([[1., 2.]])
-    """
+    """Numbers as a tensor; float64 becomes float32, as networks compute."""
     try:
         if isinstance(values, Tensor):
             tensor = values

@@ -20,11 +20,7 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def hashed(*numbers: int | Integers) -> Words:
-    """A 64-bit word per element, a function of integers that are broadcast together.
-
-    >>> hashed(0, np.arange(3)) % 100
-    array([...], dtype=uint64)
-    """
+    """A 64-bit word per element, a function of integers that are broadcast together."""
     word = np.zeros(1, dtype=np.uint64)
     for number in numbers:
         word = _mixed(word * _GOLDEN + _as_word(number) + _GOLDEN)
@@ -44,30 +40,18 @@ def _mixed(word: Words) -> Words:
 
 
 def below(limit: int | Integers, words: Words) -> Integers:
-    """Integers from 0 to limit − 1; the bias is below limit/2⁶⁴.
-
-    >>> bool((below(7, hashed(3, np.arange(100))) < 7).all())
-    True
-    """
+    """Integers from 0 to limit − 1; the bias is below limit/2⁶⁴."""
     found: Integers = (words % np.asarray(limit, dtype=np.uint64)).astype(np.int64)
     return found
 
 
 def uniform(words: Words) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Numbers in (0, 1), never 0 and never 1.
-
-    >>> float(uniform(hashed(1))[0]) < 1
-    True
-    """
+    """Numbers in (0, 1), never 0 and never 1."""
     return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def different(number: int, limit: int, *key: int) -> Integers:
-    """``number`` different integers below ``limit``, uniform over all ordered choices.
-
-    >>> sorted(different(4, 4, 9).tolist())
-    [0, 1, 2, 3]
-    """
+    """``number`` different integers below ``limit``, uniform over all ordered choices."""
     if 4 * number >= limit:
         return np.argsort(hashed(*key, np.arange(limit)), kind="stable")[:number]
     # Few of many: draw with repetition and keep the first appearance of each.
@@ -86,9 +70,6 @@ def different_by_weight(number: int, weights: Integers, *key: int) -> Integers:
     """``number`` different integers, each next one drawn in proportion to the weights left.
 
     Exponential clocks with these rates ring in just that order.
-
-    >>> sorted(different_by_weight(2, np.array([5, 1]), 9).tolist())
-    [0, 1]
     """
     clocks = -np.log(uniform(hashed(*key, np.arange(len(weights))))) / weights
     first = np.argpartition(clocks, number - 1)[:number]

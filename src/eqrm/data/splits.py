@@ -44,9 +44,6 @@ def parts_of_domains(
     """The domains of each part: as listed, drawn by share, or (train) what is left.
 
     A share is of all domains, rounded, at least one. Domains that a list names are never drawn.
-
-    >>> parts_of_domains({"train": None, "validation": [0], "test": 0.5}, ["a", "b", "c", "d"], 1)
-    {'train': [3], 'validation': [0], 'test': [1, 2]}
     """
     parts = {name: list(part) for name, part in given.items() if isinstance(part, Sequence)}
     _refuse_overlap(parts, names)
@@ -185,12 +182,7 @@ def _period_split(
 def later_domains(
     spans: DomainSpans, order: str, *, after: Any = None, last: float | None = None
 ) -> NDArray[np.bool_]:
-    """(m,) which domains begin strictly after a moment, or are the last share to begin.
-
-    >>> days = np.array(["2013-01-01", "2013-01-02", "2013-01-03"], dtype="datetime64[us]")
-    >>> later_domains(DomainSpans(days, days), "day", after="2013-01-01")
-    array([False,  True,  True])
-    """
+    """(m,) which domains begin strictly after a moment, or are the last share to begin."""
     if last is None:
         return np.asarray(spans.first > last_moment_of(after, spans.first, repr(order)))
     OPEN_FRACTION.check(last, "The share of domains to test on")
@@ -326,11 +318,7 @@ class HeldOutInTime:
 def with_parts(
     given: Sequence[Any], parts: Mapping[str, Sequence[str]], names: Sequence[str]
 ) -> list[Any]:
-    """Sets of test domains with the domains of a part, such as ``"test"``, in place of its name.
-
-    >>> with_parts(["a", ["test", "b"]], {"test": ("c", "d")}, ["a", "b", "c", "d"])
-    ['a', ['c', 'd', 'b']]
-    """
+    """Sets of test domains with the domains of a part, such as ``"test"``, in place of its name."""
 
     def is_part(name: Any) -> bool:
         return isinstance(name, str) and name in parts and name not in names
@@ -345,11 +333,7 @@ def with_parts(
 
 
 def listed_sets(given: Sequence[Any], names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Sets by the names of their domains: a name, or a list of names, each.
-
-    >>> listed_sets(["a", ["b", "c"]], ["a", "b", "c"])
-    [('a',), ('b', 'c')]
-    """
+    """Sets by the names of their domains: a name, or a list of names, each."""
     sets = [
         tuple(str(name) for name in (each if isinstance(each, list) else [each])) for each in given
     ]
@@ -367,13 +351,7 @@ def listed_sets(given: Sequence[Any], names: Sequence[str]) -> list[tuple[str, .
 
 
 def refuse_shared(parts: Mapping[str, Collection[str]], what: str) -> None:
-    """Raise if two published parts share a domain: models would be tested on their training data.
-
-    >>> refuse_shared({"train": ["a", "b"], "test": ["b"]}, "split.csv: the trap")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.DataFileError: split.csv: the trap 'b' is in train and in test.
-    """
+    """Raise if published parts share a domain: models would be tested on their training data."""
     for first, second in combinations(parts, 2):
         both = sorted(set(parts[first]) & set(parts[second]))
         if both:

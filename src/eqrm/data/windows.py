@@ -94,13 +94,7 @@ def _separated(spans: DomainSpans, parts: Sequence[Places]) -> TimeWindow:
 
 
 def refuse_longer(domains: int, sizes: Mapping[str, int], gap: int) -> None:
-    """Raise if not even one window fits.
-
-    >>> refuse_longer(100, {"certify": 80, "judge": 30}, gap=5)
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: A window of 115 domains (certify 80, judge 30, 1 gap of 5) does ...
-    """
+    """Raise if not even one window fits."""
     gaps = len(sizes) - 1
     length = sum(sizes.values()) + gaps * gap
     if length > domains:
@@ -118,12 +112,6 @@ def refuse_unfit_times(
     """Raise if times are unfit for windows: in the future, repeated, or spread out.
 
     ``shortest`` is the length of the shortest part; ``named`` says that the names are the times.
-
-    >>> days = np.array(["2013-01-01", "2999-01-01"], dtype="datetime64[us]")
-    >>> refuse_unfit_times(DomainSpans(days, days), ["a", "b"], 1, named=False)
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: The times of domain 'b' are in the future (2999-01-01). ...
     """
     arranged = spans.first[spans.order]
     found = _in_the_future(spans, names)

@@ -70,9 +70,6 @@ def unpack_limit(stored: int) -> int:
     """The bytes that a file of this size may unpack to: 100 times as many, and 1 GiB at least.
 
     The environment variable ``EQRM_UNPACK_LIMIT`` sets another limit, such as ``50GB``.
-
-    >>> unpack_limit(20_000_000)
-    2000000000
     """
     text = os.environ.get(VARIABLE, "")
     if not text:

@@ -50,11 +50,7 @@ def scaffold_of(molecule: Any) -> str:
 
 
 def murcko_scaffold(smiles: str) -> str | None:
-    """The scaffold of a molecule as SMILES; ``''`` if it has no ring, ``None`` if unreadable.
-
-    >>> murcko_scaffold("CCOc1ccccc1"), murcko_scaffold("CCO"), murcko_scaffold("C1C")
-    ('c1ccccc1', '', None)
-    """
+    """The scaffold of a molecule as SMILES; ``''`` if it has no ring, ``None`` if unreadable."""
     molecule = parsed(smiles)
     return None if molecule is None else scaffold_of(molecule)
 
@@ -72,9 +68,6 @@ def scaffold_domains(
       largest domains, and the most mixed.
     - ``"own-domains"``: each different molecule is a domain, named by its SMILES.
     - ``"leave-out"``: they are left out.
-
-    >>> scaffold_domains(["c1ccccc1", "", None], ["Cc1ccccc1", "CCO", "?"])
-    ['c1ccccc1', 'acyclic', None]
     """
     choices: dict[str, Callable[[str], str | None]] = {
         "one-domain": lambda _: ACYCLIC,
@@ -123,11 +116,7 @@ def _count(value: int, low: int, high: int) -> int:
 
 
 def atom_features(atom: Any) -> list[int]:
-    """OGB's nine features of RDKit's atom.
-
-    >>> atom_features(parsed("Cl[C@H](/C=C/C)Br").GetAtomWithIdx(1))
-    [5, 2, 4, 5, 1, 0, 2, 0, 0]
-    """
+    """OGB's nine features of RDKit's atom."""
     return [
         _count(atom.GetAtomicNum(), 1, 118),
         _place(_CHIRALITY, atom.GetChiralTag()),
@@ -142,22 +131,14 @@ def atom_features(atom: Any) -> list[int]:
 
 
 def bond_features(bond: Any) -> list[int]:
-    """OGB's three features of RDKit's bond.
-
-    >>> bond_features(parsed("Cl[C@H](/C=C/C)Br").GetBondWithIdx(2))
-    [1, 2, 0]
-    """
+    """OGB's three features of RDKit's bond."""
     # A stereo mark that OGB's list does not know has no place for it: as if there were none.
     stereo = _place(_STEREO, bond.GetStereo()) % len(_STEREO)
     return [_place(_BOND_TYPE, bond.GetBondType()), stereo, int(bond.GetIsConjugated())]
 
 
 def graphs_of(molecules: Iterable[Any]) -> Graphs:
-    """RDKit's molecules as graphs; a bond is an edge there and an edge back.
-
-    >>> graphs_of([parsed("CO"), parsed("C")])[torch.tensor([0, 1])].edge_index
-    tensor([[0, 1], [1, 0]])
-    """
+    """RDKit's molecules as graphs; a bond is an edge there and an edge back."""
     atoms, edges, bonds, sizes = [], [], [], []
     for number, molecule in enumerate(molecules):
         if molecule.GetNumAtoms() == 0:

@@ -67,20 +67,12 @@ BUILT_IN = ("coloured-digits", "flights")
 
 
 def dataset_settings(name: str) -> dict[str, Any]:
-    """The settings of a dataset and their defaults.
-
-    >>> dataset_settings("tox21")["acyclic"]
-    'one-domain'
-    """
+    """The settings of a dataset and their defaults."""
     return DATASETS.settings(name, leave_out=("root",))
 
 
 def dataset_description(name: str) -> str:
-    """The first sentence about how a dataset is read.
-
-    >>> dataset_description("rotated-mnist")
-    "MNIST's 70,000 digits dealt out to domains, each turned to the left by its angle."
-    """
+    """The first sentence about how a dataset is read."""
     text = inspect.getdoc(DATASETS.load(name)) or ""
     return " ".join(text.split("\n\n")[0].replace("``", "").split())
 
@@ -112,11 +104,7 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
 def raw_dataset(
     name: str, root: str | os.PathLike[str] | None = None, **settings: Any
 ) -> DomainData | Table:
-    """The dataset of this name before anything is learned from it: a table is not encoded yet.
-
-    >>> raw_dataset("flights").categories
-    ('hour', 'carrier', 'origin')
-    """
+    """The dataset of this name before anything is learned from it: a table is not encoded yet."""
     found: DomainData | Table = DATASETS.make(name, root, given=settings, leave_out=("root",))
     return found
 
@@ -201,11 +189,7 @@ def _tuples(content: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def published(name: str) -> tuple[str, Published]:
-    """The entry behind a name; a dataset that is made of another finds the other.
-
-    >>> published("ColoredMNIST")[0]
-    'mnist'
-    """
+    """The entry behind a name; a dataset that is made of another finds the other."""
     made_of = {made: key for key, entry in catalogue().items() for made in (key, *entry.datasets)}
     known = Registry[str]("dataset", dict.fromkeys([*made_of, *DATASETS], "")).name_of(name)
     if known not in made_of:

@@ -20,20 +20,12 @@ MISSING_NUMBERS = frozenset({"", "na", "n/a", "nan", "null", "none"})
 
 
 def is_numbers(column: Column) -> bool:
-    """Whether a column of a :class:`Table` holds numbers; otherwise it holds text or dates.
-
-    >>> is_numbers(np.array([1.5])), is_numbers(np.array(["a"]))
-    (True, False)
-    """
+    """Whether a column of a :class:`Table` holds numbers; otherwise it holds text or dates."""
     return column.dtype.kind == "f"
 
 
 def is_dates(column: Column) -> bool:
-    """Whether a column of a :class:`Table` holds dates.
-
-    >>> is_dates(np.array(["2013-01-31"], dtype="datetime64[us]")), is_dates(np.array(["a"]))
-    (True, False)
-    """
+    """Whether a column of a :class:`Table` holds dates."""
     return column.dtype.kind == "M"
 
 
@@ -92,11 +84,7 @@ def _of_objects(array: Column, name: object) -> Column:
 
 
 def missing_in(column: Column) -> NDArray[np.bool_]:
-    """Where a column has no value: NaN among numbers, NaT among dates, blanks among text.
-
-    >>> missing_in(np.array(["a", "", " "])).tolist()
-    [False, True, True]
-    """
+    """Where a column has no value: NaN among numbers, NaT among dates, blanks among text."""
     if is_numbers(column):
         return np.isnan(column)
     if is_dates(column):
@@ -123,11 +111,7 @@ def number_of(text: str) -> float | None:
 
 
 def is_padded(text: str) -> bool:
-    """Whether a number has leading zeros, as in 007.
-
-    >>> is_padded("007"), is_padded("0.7"), is_padded("0")
-    (True, False, False)
-    """
+    """Whether a number has leading zeros, as in 007."""
     digits = text.lstrip("+-")
     return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
 

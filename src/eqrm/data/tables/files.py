@@ -307,11 +307,7 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def quoted(identifier: str) -> str:
-    """An identifier for SQL, whatever it contains.
-
-    >>> quoted('a"; DROP TABLE x; --')
-    '"a""; DROP TABLE x; --"'
-    """
+    """An identifier for SQL, whatever it contains."""
     return '"' + identifier.replace('"', '""') + '"'
 
 

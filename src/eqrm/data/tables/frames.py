@@ -35,20 +35,12 @@ def in_memory(values: Any) -> NDArray[Any]:
 
 
 def is_frame(values: Any) -> bool:
-    """Whether something is a table with named columns.
-
-    >>> is_frame({"age": [31]}), is_frame([[31]])
-    (True, False)
-    """
+    """Whether something is a table with named columns."""
     return _names(values) is not None
 
 
 def frame_columns(frame: Any) -> list[Any]:
-    """The names of the columns of a frame; raises for data without named columns.
-
-    >>> frame_columns({"age": [31], "ward": ["A"]})
-    ['age', 'ward']
-    """
+    """The names of the columns of a frame; raises for data without named columns."""
     names = _names(frame)
     if names is None:
         raise DomainDataError(
@@ -81,10 +73,6 @@ def column(frame: Any, name: Any) -> Any:
     >>> frame = pd.DataFrame({"city": ["Oslo", "Rome"], "year": [1, 2]})
     >>> column(frame, "city").tolist(), column(frame, ["city", "year"]).tolist()
     (['Oslo', 'Rome'], ['Oslo | 1', 'Rome | 2'])
-    >>> column(frame, "cty")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: The table has no column 'cty'. Did you mean 'city'? ...
     """
     if isinstance(name, (list, tuple)):
         return joined_columns([column(frame, part) for part in name])
@@ -99,13 +87,7 @@ def _stored(frame: Any, name: Any) -> Any:
 
 
 def refuse_absent(needed: Sequence[Any], there: Sequence[Any]) -> None:
-    """Raise if columns are absent, listing all of them, or if two columns have the same name.
-
-    >>> refuse_absent(["age", "ward"], ["Age", "ward"])
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: The table has no column 'age'. Did you mean 'Age'? ...
-    """
+    """Raise if columns are absent, listing all of them, or if two columns have the same name."""
     absent = [name for name in needed if name not in there]
     if absent:
         what = "column" if len(absent) == 1 else "columns"
@@ -119,12 +101,7 @@ def refuse_absent(needed: Sequence[Any], there: Sequence[Any]) -> None:
 
 
 def number_matrix(frame: Any, names: Sequence[Any]) -> NDArray[np.float64]:
-    """Columns of numbers by name, in this order: (n, columns) float64, NaN where missing.
-
-    >>> number_matrix({"b": [3, 4], "a": [1, None]}, ["a", "b"])
-    array([[ 1.,  3.],
-           [nan,  4.]])
-    """
+    """Columns of numbers by name, in this order: (n, columns) float64, NaN where missing."""
     refuse_absent(names, frame_columns(frame))
     return np.column_stack([_numbers(frame, name) for name in names])
 
@@ -146,13 +123,7 @@ def _numbers(frame: Any, name: Any) -> NDArray[np.float64]:
 
 
 def data_frame(columns: Mapping[str, Any], like: Any = None) -> DataFrame:
-    """Columns by name as a data frame of pandas, with the index of ``like`` where that is one too.
-
-    >>> data_frame({"risk": [0.1, 0.2]})
-       risk
-    0   0.1
-    1   0.2
-    """
+    """Columns by name as a data frame of pandas, with the index of ``like`` where that is one."""
     import pandas
 
     index = like.index if isinstance(like, pandas.DataFrame) else None

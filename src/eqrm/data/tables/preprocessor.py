@@ -144,12 +144,7 @@ class Task:
 
 
 def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:
-    """A note on how many domains have a single class; their risk counts like any other.
-
-    >>> domains = NumberedDomains(np.array([0, 0, 1]), ("a", "b"))
-    >>> one_class_note(np.array([0, 1, 1]), domains)
-    ["1 of 2 domains hold one class only, 'b' among them: their risk is the loss on that class."]
-    """
+    """A note on how many domains have a single class; their risk counts like any other."""
     number = len(domains.names)
     low, high = np.full(number, np.inf), np.full(number, -np.inf)
     np.minimum.at(low, domains.ids, labels)
@@ -164,11 +159,7 @@ def one_class_note(labels: NDArray[Any], domains: NumberedDomains) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """The name of a class; integers are written without a fraction.
-
-    >>> _shown(np.float64(1.0)), _shown(np.str_("yes")), _shown(0.5)
-    ('1', 'yes', '0.5')
-    """
+    """The name of a class; integers are written without a fraction."""
     if isinstance(value, (float, np.floating)):
         return str(int(value)) if float(value).is_integer() else repr(float(value))
     return str(value)

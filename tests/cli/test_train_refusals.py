@@ -85,7 +85,8 @@ def test_warnings_are_lines_without_source_and_each_once(
 ) -> None:
     frame = hospitals(number=6).assign(paid="8,4", day=["30.04.2024", "01.05.2024"] * 75)
     frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
-    options = ["--target", "ill", "--domain", "hospital", "--order", "day", "--mean-budget", "-1"]
+    options = ["--target", "ill", "--domain", "hospital", "--order", "day", "--feature", "day"]
+    options += ["--mean-budget", "-1"]
     code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *options)
     assert (code, printed) == (2, "")
     first, *rest = err.splitlines()

@@ -21,7 +21,7 @@ from cli.commands import hospitals, run
 from eqrm import cli
 from eqrm.data import Table
 from eqrm.estimators.selection import surrogates
-from eqrm.tabular.choosing.decision import Decision
+from eqrm.tabular.choosing.contest import Decision
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import prepare
 from eqrm.tabular.training import train_prepared

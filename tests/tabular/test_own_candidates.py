@@ -25,7 +25,7 @@ import eqrm
 from cli.commands import hospitals
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators import DomainTimeSplit
-from eqrm.tabular.choosing.foreign import ForeignModel
+from eqrm.tabular.choosing.candidates import ForeignModel
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 FOREST = RandomForestClassifier(20, max_depth=4, random_state=0, n_jobs=1)

@@ -37,7 +37,7 @@ EARLY = [str(day) for day in range(20)]
 def found_in(frame: pd.DataFrame, folder: Path, prediction: str = "p", **settings: Any) -> Any:
     frame.to_parquet(folder / "p.parquet")
     settings = {"test_domains": EARLY, "alpha": Level(0.9), **settings}
-    plan = RecalibrationPlan(["day"], "label", prediction, **settings)
+    plan = RecalibrationPlan.of(domains=["day"], label="label", prediction=prediction, **settings)
     return recalibrate_files(folder / "p.parquet", plan)
 
 
@@ -111,7 +111,9 @@ def test_domains_are_drawn_by_share_named_or_later(tmp_path: Path) -> None:
     assert later.in_time is not None
     assert later.in_time.tested == ("2013-01-21", "2013-03-01")
     frame.assign(when=frame.when.dt.strftime("%Y-%m-%d")).to_csv(tmp_path / "p.csv", index=False)
-    plan = RecalibrationPlan(["day"], "label", "p", Level(0.9), order="when", test_last=0.5)
+    plan = RecalibrationPlan.of(
+        domains=["day"], label="label", prediction="p", order="when", test_last=0.5
+    )
     assert recalibrate_files(tmp_path / "p.csv", plan).domains == (30, 30)
     with pytest.raises(DomainDataError, match=r"Unknown domain '77'"):
         found_in(frame, tmp_path, test_domains=["77"])
@@ -125,7 +127,9 @@ def test_csv_files_text_domains_and_two_domain_columns(tmp_path: Path) -> None:
     text = frame.assign(ward=np.where(frame.day % 2, "A|", 'B "b"'), day=frame.day // 2)
     for part, rows in enumerate((text[:1000], text[1000:])):
         rows.to_csv(tmp_path / f"part-{part}.csv", index=False)
-    plan = RecalibrationPlan(["day", "ward"], "label", "p", Level(0.9), test_share=0.01 + 1 / 60)
+    plan = RecalibrationPlan.of(
+        domains=["day", "ward"], label="label", prediction="p", test_share=0.01 + 1 / 60
+    )
     found = recalibrate_files(str(tmp_path / "part-*.csv"), plan)
     assert sum(found.domains) == sum(wanted.domains) == 60
     assert found.saved.correction.scale == pytest.approx(wanted.saved.correction.scale, abs=0.15)

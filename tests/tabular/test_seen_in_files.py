@@ -106,7 +106,9 @@ def test_without_domains_or_names_it_is_said_that_nothing_is_known(
 
 
 def fitted(path: Path, **settings: object) -> SavedCorrection:
-    plan = RecalibrationPlan(["day"], "label", "p", Level(0.5), **settings)  # type: ignore[arg-type]
+    plan = RecalibrationPlan.of(
+        domains=["day"], label="label", prediction="p", alpha=Level(0.5), **settings
+    )
     return recalibrate_files(path, plan).saved
 
 
@@ -119,7 +121,9 @@ def test_a_correction_is_neither_fitted_nor_judged_on_domains_seen_before(tmp_pa
     unseen.to_parquet(tmp_path / "u.parquet", index=False)
     days = frame.day.nunique()
     for settings in ({"order": "at"},):
-        plan = RecalibrationPlan(["day"], "label", "p", Level(0.5), **settings)  # type: ignore[arg-type]
+        plan = RecalibrationPlan.of(
+            domains=["day"], label="label", prediction="p", alpha=Level(0.5), **settings
+        )
         found = recalibrate_files(tmp_path / "p.parquet", plan)
         assert found.saved.correction == fitted(tmp_path / "u.parquet", **settings).correction
         assert sum(found.domains) == days - 30

@@ -12,6 +12,7 @@ import typer
 from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.options import (
+    LARGEST,
     SEVERAL,
     TIME,
     Categories,
@@ -26,7 +27,7 @@ from eqrm.cli.options import (
     TrainedLevels,
     Weather,
 )
-from eqrm.cli.train import LARGEST, steps_shown
+from eqrm.cli.train import steps_shown
 from eqrm.errors import SettingError
 from eqrm.files.yaml_text import parse_settings
 

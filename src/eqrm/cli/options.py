@@ -3,36 +3,129 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import Field
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from eqrm.cli.commands import option
+from eqrm.checks import Problems
+from eqrm.cli.commands import inner_level, option, separated
 from eqrm.errors import OPTIONS, SettingError
+from eqrm.files.yaml_text import parse_settings
 from eqrm.tabular.plan import SEVERAL as SEVERAL
 from eqrm.tabular.plan import TrainingPlan
 
 
 def declared(name: str) -> Any:
     """The option of a setting of :class:`TrainingPlan`, for the commands that share it."""
-    about = TrainingPlan.__dataclass_fields__[name].metadata
-    typed = f"--{OPTIONS.get(name, name.replace('_', '-'))}"
-    return option(about["help"], about["panel"], typed, metavar=about.get("metavar"))
+    each = TrainingPlan.__dataclass_fields__[name]
+    about = each.metadata
+    return option(about["help"], about["panel"], _name(each), metavar=about.get("metavar"))
 
 
-def declared_option(each: Field[Any]) -> inspect.Parameter:
-    """A setting as a parameter of a command."""
-    given = {"text": str, "number": float, "integer": int, "flag": bool}
-    typed: Any = given.get(each.metadata["kind"], list[str])
-    default = each.default if typed in given.values() else None
-    return inspect.Parameter(
-        each.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=default,
-        annotation=Annotated[typed if default is not None else typed | None, declared(each.name)],
-    )
+LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
+
+
+def _share_or_names(values: list[str]) -> float | list[str]:
+    """Domains to keep aside: a share of them, or names.
+
+    >>> _share_or_names(["0.3"]), _share_or_names(["Rome,Oslo"])
+    (0.3, ['Rome', 'Oslo'])
+    """
+    given = separated(values)
+    if len(given) == 1:
+        with suppress(ValueError):
+            share = float(given[0])
+            if 0.0 < share < 1.0:
+                return share
+    return given
+
+
+def _class_weights(given: list[str]) -> str | dict[str, float]:
+    """``balanced``, or the weights of classes (CLASS=WEIGHT).
+
+    >>> _class_weights(["balanced"]), _class_weights(["yes=5,no=1"])
+    ('balanced', {'yes': 5.0, 'no': 1.0})
+    """
+    values = separated(given)
+    if len(values) < 2 and not any("=" in value for value in values):
+        return values[0]
+    found = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise SettingError(
+                f"--class-weight takes 'balanced' or CLASS=WEIGHT, such as yes=5, got {value!r}."
+            )
+    return found
+
+
+READ: dict[str, Callable[..., Any]] = {
+    "names": separated,
+    "values": separated,
+    "share or names": _share_or_names,
+    "levels": lambda given: [inner_level(each, LARGEST) for each in separated(given)],
+    "level": inner_level,
+    "settings": parse_settings,
+    "weights": _class_weights,
+}
+"""What becomes of the texts of options, by the kind of setting."""
+
+
+def read_settings(plan: type[Any], given: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
+    """The settings of a plan that a command was given, as Python would give them."""
+    chosen = dict[str, Any]()
+    for each in fields(plan):
+        if given.get(each.name) is not None:
+            with problems.noted():
+                read = READ.get(each.metadata["kind"])
+                value = given[each.name]
+                chosen[each.name] = value if read is None else read(value)
+    return chosen
+
+
+def with_settings(
+    command: Callable[..., None], plan: type[Any], *, unset: bool = False
+) -> inspect.Signature:
+    """The signature of a command that also has every setting of a plan as an option.
+
+    ``unset`` makes None of the defaults, where it counts whether something was said.
+    """
+    typed = {"text": str, "number": float, "integer": int, "flag": bool, "switch": bool}
+    typed["level"] = str
+    own = inspect.signature(command, eval_str=True)
+    first, *rest = [each for each in own.parameters.values() if each.name != "given"]
+    options = []
+    for each in fields(plan):
+        about = each.metadata
+        if about.get("panel") is None:
+            continue
+        kind: Any = typed.get(about["kind"], list[str])
+        default = None if unset or about["kind"] not in typed else each.default
+        made = option(about["help"], about["panel"], _name(each), metavar=about.get("metavar"))
+        kind = kind if default is not None else kind | None
+        options.append(
+            inspect.Parameter(
+                each.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=Annotated[kind, made],
+            )
+        )
+    return own.replace(parameters=[first, *options, *rest])
+
+
+def _name(each: Field[Any]) -> str:
+    """The option of a setting."""
+    typed = OPTIONS.get(each.name, each.name.replace("_", "-"))
+    return f"--{typed}/--no-{typed}" if each.metadata["kind"] == "switch" else f"--{typed}"
 
 
 DomainColumns = Annotated[list[str] | None, declared("domain")]
@@ -83,14 +176,6 @@ def _refuse_within(context: typer.Context, given: list[str] | None) -> None:
 
 NotWithin = Annotated[
     list[str] | None, typer.Option("--within", hidden=True, callback=_refuse_within)
-]
-HELD_OUT, SHARE = "Held-out domains", 0.5
-TestDomains = Annotated[
-    list[str] | None, option(f"Domains to hold out, by name. {SEVERAL}", HELD_OUT)
-]
-TestShare = Annotated[
-    float | None,
-    option(f"Share of the domains to hold out, drawn with --seed (default: {SHARE}).", HELD_OUT),
 ]
 TIME = "Domains in time"
 RowTimes = Annotated[

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import fields
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,14 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from eqrm.checks import CONFIDENCE, Problems
-from eqrm.cli.commands import inner_level, option, say, separated, typed_command
-from eqrm.cli.options import declared_option
-from eqrm.errors import SettingError
-from eqrm.files.yaml_text import parse_settings
+from eqrm.cli.commands import option, say, typed_command
+from eqrm.cli.options import read_settings, with_settings
 from eqrm.tabular.plan import TrainingPlan
 
 HOW = "Output"
-LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
 def train(
@@ -53,17 +48,12 @@ def train(
     from eqrm.tabular.entry import STEPS, run_training
     from eqrm.tabular.output_folder import check_folder
 
-    problems, chosen = Problems(), dict[str, Any]()
+    problems = Problems()
     with problems.noted():
         CONFIDENCE.check(confidence, "--confidence")
     with problems.noted():
         check_folder(output)
-    for each in SETTINGS:
-        value = given[each.name]
-        if value is not None:
-            with problems.noted():
-                read = READ.get(each.metadata["kind"])
-                chosen[each.name] = value if read is None else read(value)
+    chosen = read_settings(TrainingPlan, given, problems)
     plan = TrainingPlan.of(problems=problems, **chosen)
 
     with steps_shown(STEPS, partial(_kept, output)) as tell:
@@ -74,21 +64,6 @@ def train(
         say(f"\n{found.summary}")
 
 
-def _share_or_names(values: list[str]) -> float | list[str]:
-    """Domains to keep aside: a share of them, or names.
-
-    >>> _share_or_names(["0.3"]), _share_or_names(["Rome,Oslo"])
-    (0.3, ['Rome', 'Oslo'])
-    """
-    given = separated(values)
-    if len(given) == 1:
-        with suppress(ValueError):
-            share = float(given[0])
-            if 0.0 < share < 1.0:
-                return share
-    return given
-
-
 def _kept(output: Path, step: str) -> str:
     """What is left of the work when a step is interrupted."""
     from eqrm.tabular.entry import WRITING
@@ -96,29 +71,6 @@ def _kept(output: Path, step: str) -> str:
     if step == WRITING:
         return f"The files in {output} may be incomplete. Run the command again."
     return f"Nothing was saved to {output}. Run the command again."
-
-
-def _class_weights(given: list[str]) -> str | dict[str, float]:
-    """``balanced``, or the weights of classes (CLASS=WEIGHT).
-
-    >>> _class_weights(["balanced"]), _class_weights(["yes=5,no=1"])
-    ('balanced', {'yes': 5.0, 'no': 1.0})
-    """
-    values = separated(given)
-    if len(values) < 2 and not any("=" in value for value in values):
-        return values[0]
-    found = {}
-    for value in values:
-        name, _, number = value.rpartition("=")
-        try:
-            found[name] = float(number)
-        except ValueError:
-            name = ""
-        if not name:
-            raise SettingError(
-                f"--class-weight takes 'balanced' or CLASS=WEIGHT, such as yes=5, got {value!r}."
-            )
-    return found
 
 
 @contextmanager
@@ -137,23 +89,4 @@ def steps_shown(total: int, kept: Callable[[str], str]) -> Iterator[Callable[[st
         raise typer.Exit(130) from None
 
 
-READ: dict[str, Callable[[list[str]], Any]] = {
-    "names": separated,
-    "values": separated,
-    "share or names": _share_or_names,
-    "levels": lambda given: [inner_level(each, LARGEST) for each in separated(given)],
-    "settings": parse_settings,
-    "weights": _class_weights,
-}
-"""What becomes of the texts of options, by the kind of setting."""
-SETTINGS = [each for each in fields(TrainingPlan) if each.metadata["panel"]]
-
-
-def _with_settings(command: Callable[..., None]) -> inspect.Signature:
-    """The signature of a command that also has every setting of a plan as an option."""
-    own = inspect.signature(command, eval_str=True)
-    first, *rest = [each for each in own.parameters.values() if each.name != "given"]
-    return own.replace(parameters=[first, *map(declared_option, SETTINGS), *rest])
-
-
-train.__dict__["__signature__"] = _with_settings(train)
+train.__dict__["__signature__"] = with_settings(train, TrainingPlan)

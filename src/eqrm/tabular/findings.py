@@ -13,7 +13,7 @@ from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.level import Level
-from eqrm.tabular.choosing.decision import Decision
+from eqrm.tabular.choosing.contest import Decision
 from eqrm.tabular.training import TableTraining
 
 MOST_LISTED = 3

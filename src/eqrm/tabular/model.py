@@ -21,8 +21,6 @@ from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
 from eqrm.training.runs.loading import TableNetwork, load_table_network
 
 FORMAT = "eqrm table model 1"
-EARLIER_PLAIN = "ERM"
-"""What versions before 0.3 called plain training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +77,13 @@ def save_table_model(model: TableModel, path: Path) -> None:
 def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     """The files of a training's models by name, and the name of the one that was chosen.
 
-    ``content`` is what the training listed; earlier versions did not list names.
+    ``content`` is what the training listed.
     """
-    files = dict(content.get("models") or _by_stem(content["files"]))
+    files = dict(content["models"])
     for file in map(Path, files.values()):
         if file.is_absolute() or ".." in file.parts:
             raise DomainDataError(f"it lists {str(file)!r}, which is outside of it")
-    usual = next((name for name in files if name == "α = 0.9"), EARLIER_PLAIN)
-    return files, one_of(content.get("recommended", usual), files, "model")
+    return files, one_of(content["recommended"], files, "model")
 
 
 def chosen_model(folder: Path) -> tuple[str, Path]:
@@ -99,20 +96,6 @@ def chosen_model(folder: Path) -> tuple[str, Path]:
             f"The folder {folder} does not say which of its models was chosen ({error}). Give one "
             f"of the files in {folder / 'models'}, or train again."
         ) from None
-
-
-def _by_stem(files: list[str]) -> dict[str, str]:
-    """The models of a folder that does not list their names."""
-    found = {}
-    for file in files:
-        stem = Path(file).stem
-        if not file.startswith("models"):
-            continue
-        name = EARLIER_PLAIN if stem == "erm" else stem.replace("alpha-", "α = ")
-        found[name.replace("recalibrated-", "ERM recalibrated for ")] = file
-    if not found:
-        raise DomainDataError("it holds no model")
-    return found
 
 
 def load_table_model(path: Path) -> TableModel | TableNetwork:

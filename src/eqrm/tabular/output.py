@@ -17,7 +17,7 @@ from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level
 from eqrm.tabular.answer import report_table, training_answer
-from eqrm.tabular.choosing.foreign import ForeignModel
+from eqrm.tabular.choosing.candidates import ForeignModel
 from eqrm.tabular.model import save_table_model
 from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listing
 from eqrm.tabular.training import TableTraining

@@ -73,9 +73,9 @@ SEVERAL = "Separate several by commas, or repeat the option."
 def setting(default: Any, panel: str | None, text: str, *, kind: str = "text", **more: Any) -> Any:
     """A field with its help, in a panel of the command; without a panel, Python alone has it.
 
-    ``kind`` says how it is given: "text", "number", "integer" or "flag"; "names" or "values", one
-    or several; and what :mod:`eqrm.cli.train` reads otherwise. ``rule`` and ``choices`` are what is
-    allowed, ``metavar`` what the help calls a value.
+    ``kind`` says how it is given: "text", "number", "integer", "flag" (or "switch", with its
+    reverse); "names" or "values", one or several; and what :mod:`eqrm.cli.options` reads otherwise.
+    ``rule`` and ``choices`` are what is allowed, ``metavar`` what the help calls a value.
     """
     return field(default=default, metadata={"kind": kind, "panel": panel, "help": text, **more})
 
@@ -260,12 +260,8 @@ class TrainingPlan:
         >>> TrainingPlan.of(measure="worst").levels
         (Level(1.0),)
         """
-        found, noted = dict[str, Any](), Problems() if problems is None else problems
-        refuse_unknown(given, [each.name for each in fields(cls)], "eqrm.train", "option")
-        for each in fields(cls):
-            if each.name in given:
-                with noted.noted():
-                    found[each.name] = _checked(each, given[each.name])
+        noted = Problems() if problems is None else problems
+        found = checked_settings(cls, given, noted)
         plan = cls(**found)
         for check in (plan._check_settings, plan._check_candidates, plan._check_class_weight):
             if check != plan._check_settings or given.get("model", AUTO) == plan.model:
@@ -353,12 +349,29 @@ class TrainingPlan:
         return self.model in TAKES_MISSING
 
 
+def shared(name: str, default: Any) -> Any:
+    """The same setting in another plan."""
+    return field(default=default, metadata=TrainingPlan.__dataclass_fields__[name].metadata)
+
+
+def checked_settings(
+    plan: type[Any], given: Mapping[str, Any], problems: Problems
+) -> dict[str, Any]:
+    """The settings that were given, as the plan holds them; what is wrong is noted."""
+    found = dict[str, Any]()
+    for each in fields(plan):
+        if each.name in given:
+            with problems.noted():
+                found[each.name] = _checked(each, given[each.name])
+    return found
+
+
 def _checked(each: Field[Any], value: Any) -> Any:
     """The value of a setting, in the form that the plan holds."""
-    about, name = each.metadata, str(Setting(each.name))
+    about, name = {"kind": "", **each.metadata}, str(Setting(each.name))
     if "choices" in about:
         return one_of(value, about["choices"], each.name)
-    if about["kind"] == "flag":
+    if about["kind"] in ("flag", "switch"):
         return FLAG.check(value, name)
     if about["kind"] == "share or names" and isinstance(value, str):
         return [value]

@@ -18,7 +18,7 @@ from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
 from eqrm.files.writing import whole_files
 from eqrm.markup import lines_in_html
-from eqrm.tabular.choosing.decision import Decision
+from eqrm.tabular.choosing.contest import Decision
 from eqrm.tabular.model import load_table_model, saved_models
 from eqrm.tabular.output import REPORT, SUMMARY, TrainingOutput, table_levels
 from eqrm.tabular.output_folder import LISTED, check_folder, listed_files
@@ -42,7 +42,7 @@ class TrainingResult:
             (:class:`eqrm.Evaluation`), with bounds, comparisons and tests.
         summary: the decision and everything beside it, in words.
         risk_table: mean and quantiles of risk, with intervals.
-        decisions: one for each level; None in folders of versions that did not decide.
+        decisions: one for each level.
         kept_aside: the risks on domains that were kept aside (``certify``), whose certificates are
             proven; None without them.
         folder: where everything was written to or loaded from; None where it was not.
@@ -84,9 +84,9 @@ class TrainingResult:
         )
 
     @property
-    def decision(self) -> Decision | None:
-        """The decision on the level closest to 0.9; None in folders of earlier versions."""
-        return min(self.decisions, key=lambda d: abs(d.level.alpha - 0.9), default=None)
+    def decision(self) -> Decision:
+        """The decision on the level closest to 0.9."""
+        return min(self.decisions, key=lambda d: abs(d.level.alpha - 0.9))
 
     def printed(self, folder: Path | None = None) -> str:
         """The part of the summary that the command prints; all of it once loaded."""
@@ -107,7 +107,7 @@ class TrainingResult:
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
             given = (getattr(model, "level", None) for model in models.values())
             levels = list(dict.fromkeys(level for level in given if level is not None))
-            decisions = tuple(map(Decision.from_dict, content.get("decisions", ())))
+            decisions = tuple(map(Decision.from_dict, content["decisions"]))
             aside = folder / "kept-aside.json"
             kept = None
             if aside.name in content["files"]:
@@ -118,7 +118,7 @@ class TrainingResult:
             if isinstance(error, DataFileError):
                 raise
             raise DataFileError(f"The folder {folder} is damaged: {error}. Train again.") from None
-        confidence = float(content.get("confidence", 0.95))
+        confidence = float(content["confidence"])
         table = evaluation.risk_table(
             table_levels(levels), [], confidence=confidence, worst=0, interpolation=SMOOTH
         )
@@ -175,8 +175,7 @@ class TrainingResult:
 
     def _repr_html_(self) -> str:
         """The decision and the table of risks, for a notebook."""
-        told = self.summary.split("\n\n", 1)[0] if self.decision is None else str(self.decision)
-        return f"{lines_in_html(told)}{self.risk_table._repr_html_()}"
+        return f"{lines_in_html(str(self.decision))}{self.risk_table._repr_html_()}"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write everything to a folder, as ``eqrm train --output`` does.

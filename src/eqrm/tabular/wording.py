@@ -14,8 +14,7 @@ from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
-from eqrm.tabular.choosing.contest import Contest
-from eqrm.tabular.choosing.decision import as_risk, plural, share_of
+from eqrm.tabular.choosing.contest import Contest, as_risk, plural, share_of
 from eqrm.tabular.findings import (
     ALL_BUT_PERFECT,
     MOST_LISTED,

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import CONFIDENCE, FLAG, SEED, one_of
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.table import drawn_names
-from eqrm.domains import DomainKey, Name, NumberedDomains, number_domains
-from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
+from eqrm.domains import Name, NumberedDomains, number_domains
+from eqrm.errors import DomainDataError, LevelError, TooFewDomainsError
 from eqrm.estimators.goal import Goal
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
@@ -31,66 +30,14 @@ from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.prediction_rows import PredictionTable
 from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
-from eqrm.linear.scored_rows import CLIP, Correction, ScoredRows, logits_of
+from eqrm.linear.scored_rows import Correction, ScoredRows, logits_of
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.tabular.recalibrating.correction_files import SavedCorrection
+from eqrm.tabular.recalibrating.plan import SHARE, RecalibrationPlan
 from eqrm.text import counted, did_you_mean
 
-METRICS = ("log-loss", "squared")
 GIVEN, CORRECTED = "as given", "recalibrated"
 FEWEST = 2
-
-
-@dataclass(frozen=True)
-class RecalibrationPlan:
-    """What to fit, on which domains, and which others to judge it on.
-
-    Held out are the domains that ``test_domains`` names, those later than ``test_after``, the
-    share ``test_last`` of the latest, or a share ``test_share`` drawn with ``seed``.
-    """
-
-    domains: Sequence[str]
-    label: str
-    prediction: str
-    alpha: Level
-    metric: str = "log-loss"
-    scale: bool = True
-    clip: float = CLIP
-    test_domains: Sequence[str] | None = None
-    test_share: float | None = None
-    order: str | None = None
-    test_after: str | None = None
-    test_last: float | None = None
-    seed: int = 0
-    confidence: float = 0.95
-    threads: int | None = None
-    memory: str = "600MB"
-    progress: bool = False
-
-    def check(self) -> Goal:
-        """Check all settings before any file is read."""
-        DomainKey.of(self.domains)
-        one_of(self.metric, METRICS, "metric")
-        FLAG.check(self.scale, "scale")
-        SEED.check(self.seed, "seed")
-        CONFIDENCE.check(self.confidence, "confidence")
-        if not 0.0 < self.clip < 0.5:
-            raise SettingError(f"clip must be a number above 0 and below 0.5, got {self.clip!r}.")
-        return Goal.of(self.alpha)
-
-    @property
-    def spec(self) -> MeasurementSpec:
-        """How the files are read and their rows checked."""
-        return MeasurementSpec(
-            list(self.domains),
-            labels=self.label,
-            predictions=self.prediction,
-            metric=self.metric,
-            clip=self.clip if self.metric == "log-loss" else 0.0,
-            threads=self.threads,
-            memory=self.memory,
-            progress=self.progress,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +93,20 @@ class Recalibration:
 
 def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     """Read predictions, fit the correction on some domains, and judge it on the others."""
-    goal = plan.check()
+    goal = Goal.of(plan.alpha)
+    spec = MeasurementSpec(
+        list(plan.domains),
+        labels=plan.label,
+        predictions=plan.prediction,
+        metric=plan.metric,
+        clip=plan.clip if plan.metric == "log-loss" else 0.0,
+        threads=plan.threads,
+        memory=plan.memory,
+        progress=plan.progress,
+    )
     with opened(data, plan.threads, plan.memory, plan.progress) as table:
-        predictions = PredictionTable.of(table, plan.spec)
-        known = facts_of_files(table, predictions.domains, plan.spec).seen or frozenset()
+        predictions = PredictionTable.of(table, spec)
+        known = facts_of_files(table, predictions.domains, spec).seen or frozenset()
         names = predictions.measured.domains
         left_out = tuple(name for name in names if str(name) in known)
         fitted, held_out, in_time = _split(predictions, plan, known)
@@ -211,7 +168,7 @@ def _split(
     if (plan.order, plan.test_after, plan.test_last) != (None, None, None):
         last = plan.test_last
         if plan.test_after is None and last is None:
-            last = 0.5
+            last = SHARE
         numbered, times = NumberedDomains(np.arange(len(names)), names), None
         if plan.order is not None:
             found, times = domain_times(predictions.table, predictions.domains, plan.order)
@@ -224,7 +181,7 @@ def _split(
     else:
         chosen = plan.test_domains
         if chosen is None:
-            share = 0.5 if plan.test_share is None else plan.test_share
+            share = SHARE if plan.test_share is None else plan.test_share
             chosen = drawn_names(list(by_text), share, plan.seed)
         unknown = [name for name in chosen if name not in by_text]
         if unknown:

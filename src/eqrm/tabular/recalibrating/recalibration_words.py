@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit, logit, softmax
 
+from eqrm.data.splits import TimeSplit
 from eqrm.errors import Setting
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, fewest_to_compare
@@ -14,7 +15,6 @@ from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.rounding import as_needed, as_percent, decimals, rounded, rounded_up
 from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibrating.recalibration import CORRECTED, GIVEN, Recalibration
-from eqrm.tabular.recalibrating.split_words import about_the_future, left_out, period
 from eqrm.text import aligned, counted, listed, wrapped
 
 SHOWN_CLASSES = 12
@@ -260,3 +260,31 @@ def _same_digits(one: float, two: float) -> tuple[str, str]:
     """Two numbers with the same number of decimals."""
     places = max(decimals(min(abs(one), abs(two)), None), 0)
     return rounded(one, places), rounded(two, places)
+
+
+def period(ends: tuple[str, str]) -> str:
+    """From when to when."""
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def left_out(split: TimeSplit) -> str:
+    """The domains that belong to neither part, if there are any."""
+    if not split.left_out:
+        return ""
+    have = "1 domain has" if len(split.left_out) == 1 else f"{len(split.left_out):,} domains have"
+    return (
+        f" {have} rows both before and after the cut and so took no part in training or "
+        f"evaluation: {listed(split.left_out)}."
+    )
+
+
+def about_the_future(split: TimeSplit | None) -> str:
+    """What a certificate does not cover where domains are ordered in time."""
+    if split is None:
+        return ""
+    return (
+        " This assumes that future domains are drawn like the evaluated ones, which an evaluation "
+        "on later domains cannot prove: a trend, or a season that does not occur from "
+        f"{' to '.join(split.tested)}, is not covered. Check the certificate as new "
+        "domains arrive."
+    )

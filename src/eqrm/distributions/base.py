@@ -155,10 +155,6 @@ class RiskDistribution(ABC):
     def log_prob(self, x: Tensor | float) -> Tensor:
         """The log density at ``x`` (log mass where the law is discrete)."""
 
-    @abstractmethod
-    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """Draws of shape ``(*shape, *risks.shape[:-1])``, differentiable in the risks."""
-
     @property
     def mean(self) -> Tensor:
         """The mean of the law, shape ``risks.shape[:-1]``."""
@@ -191,18 +187,6 @@ class RiskDistribution(ABC):
         raise DomainDataError(
             f"The risk of domain {index[-1]} is {value}{row}. {advice}", index=index
         )
-
-    def _draw_risks(
-        self, shape: Sequence[int], generator: torch.Generator | None
-    ) -> tuple[Tensor, tuple[int, ...]]:
-        """Risks of domains drawn by their weights, shape ``(*shape, *batch)``."""
-        batch = self._risks.shape[:-1]
-        full = (*shape, *batch)
-        probabilities = self.weights.expand(self._risks.shape).reshape(-1, self._risks.shape[-1])
-        count = max(1, math.prod(shape))
-        chosen = torch.multinomial(probabilities, count, replacement=True, generator=generator)
-        drawn = self._wide.reshape(probabilities.shape).gather(-1, chosen)
-        return drawn.T.reshape(full), full
 
     def __repr__(self) -> str:
         shape = tuple(self._risks.shape)

@@ -98,11 +98,6 @@ class Empirical(RiskDistribution):
         share = (1.0 - 1.0 / found.effective).clamp(min=0.0)
         return self._back((found.std * share.sqrt()).squeeze(-1))
 
-    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """Risks of domains drawn by their weights."""
-        drawn, _ = self._draw_risks(shape, generator)
-        return self._back(drawn)
-
 
 def _mixed(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tensor:
     """Σ mix_i R_(i) over sorted risks, from differences to the first risk in the mix.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -68,15 +67,6 @@ class Gaussian(RiskDistribution):
     def std(self) -> Tensor:
         """σ̂, the sample standard deviation (divisor m−1)."""
         return self._back(self._moments.std.squeeze(-1))
-
-    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """R̄ + σ̂ times normal draws."""
-        full = (*shape, *self._risks.shape[:-1])
-        noise = torch.randn(
-            full, dtype=torch.float64, device=self._risks.device, generator=generator
-        )
-        found = self._moments
-        return self._back(found.mean.squeeze(-1) + found.std.squeeze(-1) * noise)
 
 
 class LogNormal(RiskDistribution):
@@ -164,7 +154,3 @@ class LogNormal(RiskDistribution):
         logarithm, inside = self._log_points(x)
         density = self._logarithms.log_prob(logarithm) - logarithm
         return self._back(torch.where(inside, density, -math.inf))
-
-    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """exp of normal draws."""
-        return self._back(self._logarithms.sample(shape, generator).exp())

@@ -211,14 +211,6 @@ class KDE(RiskDistribution):
         root = torch.where(positive, scale * torch.where(positive, variance, 1.0).sqrt(), 0.0)
         return self._finite(root.squeeze(-1))
 
-    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
-        """A domain's risk plus h times a normal draw."""
-        drawn, full = self._draw_risks(shape, generator)
-        noise = torch.randn(
-            full, dtype=torch.float64, device=self._risks.device, generator=generator
-        )
-        return self._back(drawn + self._h.squeeze(-1) * noise)
-
 
 class _TailMean(torch.autograd.Function):
     """Σ v_i (x_i + h·r_i), with the gradient v in x and Σ v_i r_i in h, and none through v and r.

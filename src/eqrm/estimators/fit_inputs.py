@@ -24,8 +24,8 @@ from eqrm.text import listed
 
 LARGEST_DENSE = 4e9
 """Bytes that a sparse X may take as a dense one."""
-LARGEST_FEATURE, SMALLEST_WEIGHT = 1e100, 1e-200
-"""Beyond, squares and ratios would not be finite numbers."""
+LARGEST_FEATURE = 1e100
+"""Beyond, squares would not be finite numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +106,6 @@ def _aligned(
     if not (weights > 0.0).any():
         raise DomainDataError(
             "sample_weight is 0 in every row: at least one weight must be positive."
-        )
-    if not weights.max() > SMALLEST_WEIGHT:
-        raise DomainDataError(
-            f"The largest sample_weight must be above {SMALLEST_WEIGHT:g}, got "
-            f"{weights.max():.3g}. Only ratios of weights count: multiply all of them."
         )
     return replace(rows, sample_weight=weights)
 

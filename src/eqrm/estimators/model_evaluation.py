@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,26 +12,18 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.checks import integer, is_integer
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import is_fitted, target_values
-from eqrm.estimators.groups import Groups, as_groups
-from eqrm.estimators.selection.level_choice import WHOLE
-from eqrm.estimators.selection.splitters import (
-    DomainKFold,
-    DomainRollingSplit,
-    DomainTimeSplit,
-    Split,
-)
+from eqrm.estimators.groups import as_groups
+from eqrm.estimators.selection.splitters import WHOLE, domain_folds
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
@@ -146,7 +138,7 @@ def _cross_fitted(
         raise DomainDataError("There is 1 domain: with cv, at least 2 are needed, and dozens help.")
     known, judged = np.unique(y) if is_classifier(model) else None, np.full(len(y), False)
     found: Any = None
-    for train, test in _folds(cv, X, y, groups, domains, options.get("order")):
+    for train, test in domain_folds(cv, X, y, domains, groups, options.get("order")):
         if judged[test].any():
             raise SettingError(f"Every domain must be tested on once: {WHOLE}")
         gone = [] if known is None else known[~np.isin(known, y[train])].tolist()
@@ -170,26 +162,6 @@ def _cross_fitted(
     inside = domains.only(kept)
     named = NumberedDomains(inside.ids, inside.names)
     return replace(_evaluated(named, labels, {name: predictions}, options), cross_fitted=True)
-
-
-def _folds(
-    cv: Any, X: Any, y: NDArray[Any], groups: Any, domains: Groups, times: Any
-) -> Iterator[Split]:
-    """The rows to fit to and to judge on, without a domain in both."""
-    if is_integer(cv):
-        cv = DomainKFold(min(integer(2).check(cv, "cv"), len(domains)))
-    if isinstance(cv, (DomainTimeSplit, DomainRollingSplit)):
-        splits: Iterable[Split] = cv.split(X, y, groups, times)
-    else:
-        splits = check_cv(cv).split(X, y, domains.ids)
-    for train, test in splits:
-        both = np.intersect1d(domains.ids[train], domains.ids[test])
-        if both.size:
-            raise DomainDataError(
-                "A fold trains and tests on the same domains: "
-                f"{listed([domains.names[place] for place in both.tolist()])}. To fix this, {WHOLE}"
-            )
-        yield train, test
 
 
 def _fitted_clone(model: Any, X: Any, y: NDArray[Any], groups: NDArray[np.int64]) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import ClassifierTags, RegressorTags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
@@ -20,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from eqrm.checks import FLAG, Rule, integer, is_integer, number, one_of
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.base import DomainEstimator
-from eqrm.estimators.fit_inputs import TrainingRows, target_values, unchecked_rows
+from eqrm.estimators.fit_inputs import TrainingRows, is_fitted, target_values, unchecked_rows
 from eqrm.estimators.model_files import ESTIMATORS, restored, state_of
 from eqrm.estimators.selection.splitters import fitted_clone, whole_folds
 from eqrm.estimators.tasks import Classification, Regression, class_positions, predicted_scores
@@ -162,7 +160,7 @@ class Recalibrated(DomainEstimator):
         self.task_ = self._task() or _task_of(y)
         asked = goal.level is not None
         rows = unchecked_rows(self, X, y, groups, sample_weight, level_asked=asked)
-        trains = hasattr(self.estimator, "fit") and not _is_fitted(self.estimator)
+        trains = hasattr(self.estimator, "fit") and not is_fitted(self.estimator)
         known = None if trains else getattr(self.estimator, "classes_", None)
         kept = rows.weighted()
         target = self._numbers(kept.y, known)
@@ -340,13 +338,6 @@ class Recalibrated(DomainEstimator):
                 f"{listed(own)}. Pass the estimator that it was fitted for."
             )
         self.estimator_ = self.estimator = estimator
-
-
-def _is_fitted(estimator: Any) -> bool:
-    with suppress(NotFittedError):
-        check_is_fitted(estimator)
-        return True
-    return False
 
 
 def _task_of(y: Any) -> str:

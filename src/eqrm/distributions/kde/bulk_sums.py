@@ -27,9 +27,6 @@ from eqrm.distributions.normal_tails import SQRT_2
 LONG = 8_192
 """Above this many kernels a rough solve comes first, and passes over the risks pay."""
 
-WORTH_A_TENSOR = 150
-"""torch's vectorised erfc beats scipy's from about this many elements on."""
-
 SMALLEST_DENSITY = 1e-250
 """Below, the quantile lies in the middle of a wide gap, where kernels underflow."""
 
@@ -105,27 +102,12 @@ class NumpySums(BulkSums):
         super().__init__(equation)
         self.shares = equation.shares
         self.scaled = equation.centred / (equation.bandwidth * SQRT_2)
-        self._tensors: tuple[torch.Tensor, torch.Tensor] | None = None
-        if self.scaled.size < WORTH_A_TENSOR:
-            self.z = np.empty_like(self.scaled)
-        else:
-            z = torch.empty(self.scaled.size, dtype=torch.float64)
-            self._tensors = z, torch.empty_like(z)
-            self.z = z.numpy()
-
-    def _erfc(self) -> Array:
-        """erfc(z)."""
-        values: Array
-        if self._tensors is None:
-            values = erfc(self.z)
-        else:
-            values = torch.erfc(self._tensors[0], out=self._tensors[1]).numpy()
-        return values
+        self.z = np.empty_like(self.scaled)
 
     def sums(self, t: float) -> list[float]:
         z, weights = self.z, self.equation.weights
         np.subtract(t / SQRT_2, self.scaled, out=z)
-        sf = float(self.shares.dot(self._erfc()))
+        sf = float(self.shares.dot(erfc(z)))
         square = z * z
         kernels = np.exp(-square)
         density = float(self.shares.dot(kernels))

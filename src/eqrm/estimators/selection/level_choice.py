@@ -17,22 +17,21 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from eqrm.checks import CONFIDENCE, integer, number, optional
+from eqrm.checks import CONFIDENCE, number, optional
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import target_values
 from eqrm.estimators.groups import as_groups, required_groups
-from eqrm.estimators.selection.splitters import DomainKFold
+from eqrm.estimators.selection.splitters import WHOLE, domain_folds
 from eqrm.estimators.tasks import row_losses
 from eqrm.evaluation.inference.certificates import probability_bound
 from eqrm.evaluation.inference.risk_checks import checked_alpha
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.text import aligned, listed
+from eqrm.text import aligned
 
 LevelOrMean = Level | None
 LEVELS = (None, 0.5, 0.75, 0.9, 0.95, 0.99)
-WHOLE = "use DomainKFold or GroupKFold as cv, which keep domains whole."
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,23 +87,12 @@ def cross_fitted(
 
     ``cv`` is a splitter, a number of folds, or None for :class:`DomainKFold` in 5 folds.
     """
-    if not hasattr(cv, "split"):
-        cv = DomainKFold(5 if cv is None else integer(2).check(cv, "cv"))
-    named, target = (
-        required_groups(groups, _num_samples(X), "A risk on new domains"),
-        target_values(y),
-    )
+    named = required_groups(groups, _num_samples(X), "A risk on new domains")
+    target = target_values(y)
     found = np.full((len(levels), len(named)), np.nan)
-    for train, test in cv.split(X, target, groups=named.ids):
-        both = np.intersect1d(named.ids[train], named.ids[test])
-        if both.size:  # it would be judged by a model that has seen it
-            raise DomainDataError(
-                "A fold trains and tests on the same domains: "
-                f"{listed([named.names[e] for e in both.tolist()])}. To fix this, {WHOLE}"
-            )
-        models = fit_levels(
-            estimator, levels, _safe_indexing(X, train), target[train], named.ids[train]
-        )
+    for train, test in domain_folds(5 if cv is None else cv, X, target, named, named.ids):
+        rows = _safe_indexing(X, train)
+        models = fit_levels(estimator, levels, rows, target[train], named.ids[train])
         held, inside = named.only(test), np.unique(named.ids[test])
         for place, model in enumerate(models):
             losses = row_losses(model, _safe_indexing(X, test), target[test])

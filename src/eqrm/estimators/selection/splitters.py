@@ -30,15 +30,17 @@ from eqrm.checks import (
 )
 from eqrm.data.times import DomainSpans, domain_spans
 from eqrm.data.windows import refuse_longer, rolling_windows
-from eqrm.errors import EqrmWarning, SettingError
+from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.groups import Groups, required_groups
 from eqrm.linear.linear_model import RANDOM_STATE
+from eqrm.text import listed
 
 TEST_SIZE = Rule(
     "a share of the domains strictly between 0 and 1, or a positive integer",
     lambda v: OPEN_FRACTION.holds(v) or POSITIVE_INTEGER.holds(v),
 )
+WHOLE = "use DomainKFold or GroupKFold as cv, which keep domains whole."
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -289,6 +291,29 @@ def _in_time(X: Any, groups: Any, times: Any, owner: str) -> tuple[Groups, Domai
 def _domains_of(size: float, domains: int) -> int:
     """A number or a share of the domains as a number."""
     return int(size) if is_integer(size) else round(size * domains)
+
+
+def domain_folds(
+    cv: Any, X: Any, y: NDArray[Any], domains: Groups, groups: Any, times: Any = None
+) -> Iterator[Split]:
+    """The rows to fit to and to judge on, without a domain in both.
+
+    ``cv`` is how many folds of whole domains there are, or a splitter.
+    """
+    if is_integer(cv):
+        cv = DomainKFold(min(integer(2).check(cv, "cv"), len(domains)))
+    if isinstance(cv, (DomainTimeSplit, DomainRollingSplit)):
+        splits = cv.split(X, y, groups, times)
+    else:
+        splits = check_cv(cv).split(X, y, domains.ids)
+    for train, test in splits:
+        both = np.intersect1d(domains.ids[train], domains.ids[test])
+        if both.size:  # it would be judged by a model that has seen it
+            raise DomainDataError(
+                "A fold trains and tests on the same domains: "
+                f"{listed([domains.names[place] for place in both.tolist()])}. To fix this, {WHOLE}"
+            )
+        yield train, test
 
 
 def whole_folds(

@@ -291,7 +291,7 @@ def test_predict_names_what_is_wrong(
     code, _, err = predicted(frame.drop(columns=["age", "ward"]))
     assert (code, "no columns 'age', 'ward'" in err) == (2, True)
     code, _, err = predicted(changed(frame, "scan", [2], "bright"))
-    assert (code, "'scan' held numbers in training, but here it holds 'bright'" in err) == (
+    assert (code, "'scan' must hold numbers, but holds 'bright'" in err) == (
         2,
         True,
     )

@@ -212,9 +212,7 @@ def test_columns_are_read_as_the_kinds_say(tmp_path: Path) -> None:
     assert "absent" not in columns
     with pytest.raises(DomainDataError, match="no columns 'x', 'z'"):
         read_columns(path, {"x": "number", "z": "number"})
-    with pytest.raises(
-        DomainDataError, match="'id' held numbers in training, but here it holds 'r1', 'r2'"
-    ):
+    with pytest.raises(DomainDataError, match="'id' must hold numbers, but holds 'r1', 'r2'"):
         read_columns(path, {"id": "number"})
 
 

@@ -6,11 +6,14 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+
 from eqrm.checks import one_of
 from eqrm.data.datasets.data_root import data_file
 from eqrm.data.datasets.image_folders import data_of_images, image_folder
 from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import refuse_shared
+from eqrm.data.tables.kinds import NUMBER, column_of
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_json
@@ -159,14 +162,11 @@ def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
 
 
 def _integers(values: list[str], path: Path, column: str) -> list[int]:
-    try:
-        numbers = [int(value) for value in values]
-    except ValueError:
-        odd = next(value for value in values if not value.lstrip("-").isdigit())
-        raise DataFileError(f"{path}: {column} must hold integers, got {odd!r}.") from None
-    if not numbers or min(numbers) < 0:
+    numbers = column_of(column, np.array(values), NUMBER)
+    if not len(numbers) or not ((numbers >= 0) & (numbers == np.rint(numbers))).all():
         raise DataFileError(f"{path}: {column} must hold integers of at least 0.")
-    return numbers
+    found: list[int] = numbers.astype(np.int64).tolist()
+    return found
 
 
 def _file_inside(name: str, path: Path) -> str:

@@ -20,6 +20,7 @@ from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.graphs import Graphs
 from eqrm.data.splits import parts_of_domains
 from eqrm.data.tables.frames import refuse_absent
+from eqrm.data.tables.kinds import NUMBER, column_of
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
 from eqrm.text import listed
@@ -112,8 +113,8 @@ def read_molecules(
         raise SettingError("tasks must name at least one column of labels.")
     if not columns[smiles]:
         raise DataFileError(f"{path} contains no molecules.")
-    labels = [_numbers(columns[task], path, task) for task in tasks]
-    return columns[smiles], torch.tensor(labels).T.contiguous(), tuple(tasks)
+    labels = [column_of(task, np.array(columns[task]), NUMBER) for task in tasks]
+    return columns[smiles], torch.from_numpy(np.stack(labels, axis=1)).float(), tuple(tasks)
 
 
 def tell_left_out(path: Path, readable: Tensor, labelled: Tensor, unparseable: str) -> None:
@@ -133,19 +134,6 @@ def tell_left_out(path: Path, readable: Tensor, labelled: Tensor, unparseable: s
                 f"{found}. Fix the file, or set unparseable='leave-out' to leave them out."
             )
         warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=3)
-
-
-def _numbers(values: Sequence[str], path: Path, column: str) -> list[float]:
-    """Text as numbers; empty fields and ``nan`` are missing values."""
-    found = []
-    for row, value in enumerate(values, start=1):
-        try:
-            found.append(float(value) if value.strip() else float("nan"))
-        except ValueError:
-            raise DataFileError(
-                f"{path}: {column} of row {row} is {value!r}, which is not a number."
-            ) from None
-    return found
 
 
 def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:

@@ -151,8 +151,8 @@ def _others(
     )
     if trained:
         return DomainDataError(
-            f"Column {name!r} held {what}s in training, but here it holds {where}. Convert them "
-            f"to {trained}; leave missing values empty."
+            f"Column {name!r} must hold {what}s, but holds {where}. Convert them to {trained}; "
+            "leave missing values empty."
         )
     return DomainDataError(
         f"Column {name!r} holds {what}s, but also {where}. If that means missing, set "

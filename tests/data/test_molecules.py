@@ -143,7 +143,10 @@ def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.Monk
             gzip.compress(b"smiles,toxic\nCCO,1\nCC", mtime=0),
             "Line 3 of odd.csv.gz has 1 field, and the header has 2",
         ),
-        (gzip.compress(b"smiles,toxic\nCCO,maybe\n", mtime=0), "'toxic' must hold numbers, but holds 'maybe'"),
+        (
+            gzip.compress(b"smiles,toxic\nCCO,maybe\n", mtime=0),
+            "'toxic' must hold numbers, but holds 'maybe'",
+        ),
         (
             gzip.compress(b"SMILES,toxic\nCCO,1\n", mtime=0),
             "no column 'smiles'. Did you mean 'SMILES'",

@@ -47,7 +47,7 @@ def test_pipes_and_devices_are_not_opened(tmp_path: Path, read: Callable[[Path],
 def test_folders_and_missing_files_are_refused_as_such(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="cannot be read: Is a directory"):
         read_checked_json(tmp_path, "a 1", "a file")
-    with pytest.raises(DataFileError, match="cannot be read: No such file"):
+    with pytest.raises(DataFileError, match="does not exist"):
         read_checked_json(tmp_path / "none.json", "a 1", "a file")
     with pytest.raises(DataFileError, match="cannot be read: Is a directory"):
         read_yaml(tmp_path)

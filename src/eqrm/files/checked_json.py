@@ -111,10 +111,8 @@ def read_checked_lines(path: Path, format: str, what: str) -> list[Any]:
 
 
 def _bytes_of(path: Path) -> bytes:
-    try:
+    with refusing_damage(path):
         return regular_file(path).read_bytes()
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _parsed(text: bytes, path: Path, format: str, what: str) -> Any:

@@ -17,7 +17,7 @@ import yaml
 
 from eqrm.checks import check_all
 from eqrm.errors import DataFileError, EqrmError, Setting, SettingError
-from eqrm.files.reading import regular_file
+from eqrm.files.reading import refusing_damage, regular_file
 from eqrm.text import shortened
 
 MOST_VALUES = 1_000_000
@@ -126,12 +126,8 @@ def parse_yaml(text: str, source: str) -> Any:
 
 def read_yaml(path: Path) -> Any:
     """What a YAML file says."""
-    try:
+    with refusing_damage(path):
         text = regular_file(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataFileError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise DataFileError(f"{path} is not text in UTF-8.") from None
     return parse_yaml(text, str(path))
 
 

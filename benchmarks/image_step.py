@@ -24,7 +24,7 @@ from eqrm.data.batches import DomainBatches
 from eqrm.data.domain_data import DomainData
 from eqrm.objectives.registry import OBJECTIVES
 from eqrm.predictors.efficientnet import EfficientNetLite
-from eqrm.training.captured_step import WARM_UP
+from eqrm.training.device_data import WARM_UP
 from eqrm.training.phases import Phase
 from eqrm.training.trainer import Trainer
 from eqrm.training.training_settings import TrainingSettings

@@ -26,8 +26,7 @@ from pathlib import Path
 
 from tables import aligned, busy_warning, machine, quick_and_json, write_json
 
-from eqrm.sweeps.domainbed_records import sweep_records
-from eqrm.sweeps.records import Checkpoint, RunRecord, record_path, write_record
+from eqrm.sweeps.records import Checkpoint, RunRecord, record_path, sweep_records, write_record
 from eqrm.sweeps.tables.formats import to_text
 from eqrm.sweeps.tables.tabulating import sweep_tables
 

@@ -11,7 +11,7 @@ import pytest
 
 from data.real_data import ROOT, needs
 from eqrm.errors import DataFileError
-from eqrm.sweeps.domainbed_records import read_domainbed_records, sweep_records
+from eqrm.sweeps.records import read_domainbed_records, sweep_records
 from eqrm.sweeps.tables.tabulating import sweep_tables
 
 

@@ -17,13 +17,13 @@ from eqrm.errors import CheckpointError
 from eqrm.files import archive, writing
 from eqrm.files.archive import flatten, unflatten
 from eqrm.level import Level
-from eqrm.training.random_states import random_states
 from eqrm.training.runs.checkpoint import (
     FORMAT,
     Checkpoints,
     read_checkpoint,
     write_checkpoint,
 )
+from eqrm.training.state import random_states
 
 STATE: dict[str, Any] = {
     "step": 12,

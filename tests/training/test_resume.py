@@ -12,7 +12,7 @@ from eqrm.data import DomainBatches
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives import DANN, EQRM, IRM, GroupDRO, RiskMemory
 from eqrm.training import EarlyStopping, Phase, Trainer
-from eqrm.training.interruption import TrainingInterrupted
+from eqrm.training.processes import TrainingInterrupted
 from eqrm.training.runs.checkpoint import (
     Checkpoints,
     DamagedCheckpointWarning,

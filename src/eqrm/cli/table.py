@@ -83,7 +83,7 @@ def table(
     runs are named.
     """
     from eqrm.files.writing import refuse_unwritable, write_text
-    from eqrm.sweeps.domainbed_records import sweep_records
+    from eqrm.sweeps.records import sweep_records
     from eqrm.sweeps.selection import SELECTION_RULES
     from eqrm.sweeps.tables.formats import FORMATS
     from eqrm.sweeps.tables.grid import planned_places

@@ -54,8 +54,7 @@ def train_network(
 
     With several processes: torchrun --nproc-per-node 2 -m eqrm.cli train-network CONFIG
     """
-    from eqrm.training.interruption import TrainingInterrupted
-    from eqrm.training.processes import process_group, rank
+    from eqrm.training.processes import TrainingInterrupted, process_group, rank
     from eqrm.training.runs.config import RunConfig
     from eqrm.training.runs.run import run_folder, train_run, trainer_of
 

@@ -1,4 +1,3 @@
-from .domainbed_records import sweep_records as sweep_records
 from .engines.base import Engine as Engine
 from .engines.local import LocalEngine as LocalEngine
 from .planned_runs import PlannedSweep as PlannedSweep
@@ -7,6 +6,7 @@ from .records import Checkpoint as Checkpoint
 from .records import RunRecord as RunRecord
 from .records import SplitMetric as SplitMetric
 from .records import read_records as read_records
+from .records import sweep_records as sweep_records
 from .selection import SELECTION_RULES as SELECTION_RULES
 from .selection import Candidates as Candidates
 from .selection import LeaveOneDomainOut as LeaveOneDomainOut

@@ -24,8 +24,13 @@ from eqrm.sweeps.engines.base import Ending, RunOutcome
 from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, write_record
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from eqrm.sweeps.table_runs import TableRunConfig, fit_table_run, read_run_config
-from eqrm.training.interruption import TrainingGivenUp, TrainingInterrupted
-from eqrm.training.processes import any_process, process_group, rank
+from eqrm.training.processes import (
+    TrainingGivenUp,
+    TrainingInterrupted,
+    any_process,
+    process_group,
+    rank,
+)
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_data import LastDataset

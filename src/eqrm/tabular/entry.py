@@ -325,7 +325,7 @@ def _folder(place: Path) -> Any:
         from eqrm.tabular.result import TrainingResult
 
         return TrainingResult.load(place)
-    from eqrm.training.runs.loading import is_table_run, load_predictor, load_table_network
+    from eqrm.training.runs.run import is_table_run, load_predictor, load_table_network
 
     return load_table_network(place) if is_table_run(place) else load_predictor(place)
 

@@ -18,7 +18,7 @@ from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
 from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
-from eqrm.training.runs.loading import TableNetwork, load_table_network
+from eqrm.training.runs.run import TableNetwork, load_table_network
 
 FORMAT = "eqrm table model 1"
 

@@ -1,13 +1,16 @@
-"""Batches on the device that trains: all data moved once if it fits, batch by batch if not."""
+"""What a step has on the device that trains: data, moved once if they fit, and captured steps."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from eqrm.data.domain_data import DomainData, Rows
+from eqrm.objectives.batch import Batch
 from eqrm.predictors.base import Predictor
 
 LARGEST_SHARE = 0.6
@@ -58,3 +61,79 @@ def _moved(values: Any, device: torch.device) -> Any:
     if isinstance(values, Tensor):
         return values.to(device, non_blocking=True)
     return values.to(device) if hasattr(values, "to") else values
+
+
+Take = Callable[[Batch], Mapping[str, Tensor]]
+"""Applies the updates of one step to a batch; the last loss by optimizer."""
+
+WARM_UP = 3
+"""Steps of a phase that are taken one launch at a time, in which kernels are compiled and
+optimizers make their state."""
+
+
+class CapturedStep:
+    """The updates of a step, replayed on batches of the same shape.
+
+    The weights, the state of objective and optimizer, and the learning rate are read and written
+    where they are in memory, so nothing may replace them while this is in use.
+    """
+
+    def __init__(self, take: Take, batch: Batch) -> None:
+        self._batch = replace(
+            batch, x=batch.x.clone(), y=batch.y.clone(), domains=batch.domains.clone()
+        )
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._losses = take(self._batch)
+
+    def fits(self, batch: Batch) -> bool:
+        """Whether a batch has the shape of the one that was captured."""
+        if batch.sizes != self._batch.sizes:
+            return False
+        pairs = zip(_tensors(self._batch), _tensors(batch), strict=True)
+        return all(own.shape == other.shape and own.dtype == other.dtype for own, other in pairs)
+
+    def __call__(self, batch: Batch) -> Mapping[str, Tensor]:
+        """Take the step; the losses are overwritten by the next one."""
+        for own, other in zip(_tensors(self._batch), _tensors(batch), strict=True):
+            own.copy_(other, non_blocking=True)
+        self._graph.replay()
+        return self._losses
+
+
+class StepTaker:
+    """Takes the steps of a phase, after the first ones captured where that is asked for."""
+
+    def __init__(self, captures: bool) -> None:
+        self.captures = captures
+        self.begin_phase()
+
+    def begin_phase(self) -> None:
+        """Forget what was captured: weights and optimizers may be others from here on."""
+        self.captured: CapturedStep | None = None
+        self._taken = 0
+
+    def __call__(self, take: Take, batch: Batch, capturable: bool) -> Mapping[str, Tensor]:
+        """Take a step with an objective that may or may not be captured."""
+        ready = self.captures and capturable and self._taken >= WARM_UP
+        if self.captured is None and ready and may_be_captured(batch):
+            self.captured = CapturedStep(take, batch)
+        self._taken += 1
+        if self.captured is not None and self.captured.fits(batch):
+            return self.captured(batch)
+        return take(batch)
+
+
+def may_be_captured(batch: Batch) -> bool:
+    """Whether all of a batch is tensors on a GPU, its rows sorted by domain and of one weight.
+
+    >>> may_be_captured(Batch(torch.zeros(1, 2), torch.zeros(1), torch.tensor([0]), 1))
+    False
+    """
+    tensors = _tensors(batch)
+    on_gpu = all(isinstance(each, Tensor) and each.is_cuda for each in tensors)
+    return on_gpu and batch.sizes is not None and batch.weights is None
+
+
+def _tensors(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    return batch.x, batch.y, batch.domains

@@ -20,7 +20,7 @@ from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.images import freeze_batch_norm
 from eqrm.text import did_you_mean
 from eqrm.training.device_data import Batches
-from eqrm.training.held_out_metrics import check_metrics
+from eqrm.training.held_out_risks import check_metrics
 from eqrm.training.phases import Phases
 from eqrm.training.processes import (
     refuse_local_batch_norm,

@@ -1,4 +1,4 @@
-"""Several processes that train one predictor together (``torchrun``).
+"""Several processes that train one predictor together (``torchrun``), and signals to stop them.
 
 Every process computes the gradient of its own part of the batch, the gradients are averaged,
 and all take the same step, so their weights stay equal. Risk objectives know the risks of all
@@ -8,8 +8,12 @@ processes (``eqrm.objectives.risk_objective``), and their gradients are meant fo
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -157,3 +161,53 @@ def refuse_different(what: str, own: str) -> None:
             f"The processes see different {what}: {', '.join(sorted(seen))}. The run's folder "
             "must lie on a file system that all nodes share."
         )
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Training was interrupted after a complete step; the message says how to continue."""
+
+
+class TrainingGivenUp(Exception):  # noqa: N818 - not an error
+    """Whoever started the training has decided, after an evaluation, that it is not worth it."""
+
+
+class InterruptionWatch:
+    """Remembers that the user pressed Ctrl-C (SIGINT) or a scheduler sent SIGTERM.
+
+    A second Ctrl-C stops at once. Only the main thread can watch; elsewhere nothing is changed.
+
+    >>> with InterruptionWatch() as watch:
+    ...     signal.raise_signal(signal.SIGTERM)
+    ...     watch.asked()
+    True
+    """
+
+    def __init__(self) -> None:
+        self._raised = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def asked(self) -> bool:
+        """Whether any process was asked to stop; every process must ask, at the same step."""
+        return any_process(self._raised)
+
+    def __enter__(self) -> InterruptionWatch:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {each: signal.signal(each, self._note) for each in SIGNALS}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._raised and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._raised = True

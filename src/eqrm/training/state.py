@@ -3,24 +3,72 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from eqrm.errors import CheckpointError, DomainDataError, EqrmError
 from eqrm.files.archive import flatten, unflatten
 from eqrm.objectives.base import Objective
 from eqrm.predictors.base import Predictor
 from eqrm.training.device_data import Batches
-from eqrm.training.early_stopping import StoppingWatch
 from eqrm.training.optimizers import Optimizers, WeightAverage
 from eqrm.training.phases import Phases
 from eqrm.training.processes import messages_of_all, rank
-from eqrm.training.random_states import random_states, seed_everything, set_random_states
-from eqrm.training.training_settings import TrainingSettings
+from eqrm.training.training_settings import EarlyStopping, TrainingSettings
+
+
+class StoppingWatch:
+    """The best evaluation so far, its weights, and how long ago it was.
+
+    >>> network = nn.Linear(1, 1)
+    >>> watch = StoppingWatch(EarlyStopping(0.5, patience=2))
+    >>> for step, quantile in enumerate([0.5, 0.4, 0.45, 0.41]):
+    ...     watch.look(step, quantile, network)
+    >>> watch.best_step, watch.over
+    (1, True)
+    """
+
+    def __init__(self, rule: EarlyStopping) -> None:
+        self.rule = rule
+        self.best = math.inf
+        self.best_step = -1
+        self.waited = 0
+        self.weights: dict[str, Tensor] = {}
+
+    @property
+    def over(self) -> bool:
+        """Whether patience has run out."""
+        return self.waited >= self.rule.patience
+
+    def look(self, step: int, watched: float, network: nn.Module) -> None:
+        """Take in one evaluation."""
+        if watched < self.best - self.rule.smallest_gain or self.best_step < 0:
+            self.best, self.best_step, self.waited = watched, step, 0
+            self.weights = {key: value.clone() for key, value in network.state_dict().items()}
+        else:
+            self.waited += 1
+
+    def restore(self, network: nn.Module) -> None:
+        """Give the network the weights of the best evaluation, if there was one."""
+        if self.weights:
+            network.load_state_dict(self.weights)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the watch remembers."""
+        return {key: value for key, value in vars(self).items() if key != "rule"}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Remember what ``state`` holds."""
+        self.best, self.best_step = float(state["best"]), int(state["best_step"])
+        self.waited = int(state["waited"])
+        self.weights = dict(state["weights"])
 
 
 class TrainingState:
@@ -163,3 +211,48 @@ def _set_own_random_states(states: list[Any], seed: int, step: int) -> None:
         set_random_states(states[rank()])
     else:
         seed_everything(seed + step, rank())
+
+
+def seed_everything(seed: int, process: int = 0) -> None:
+    """Seed every generator; processes draw different numbers (their dropout masks differ).
+
+    >>> seed_everything(0)
+    >>> first = torch.rand(1)
+    >>> seed_everything(0)
+    >>> torch.equal(first, torch.rand(1))
+    True
+    """
+    words = np.random.SeedSequence([seed, process]).generate_state(3)
+    torch.manual_seed(int(words[0]))
+    np.random.seed(int(words[1]))  # noqa: NPY002 - users' transforms draw from it
+    random.seed(int(words[2]))
+
+
+def random_states() -> dict[str, Any]:
+    """The state of every generator of this process.
+
+    >>> states = random_states()
+    >>> first = (torch.rand(1), np.random.rand(), random.random())
+    >>> set_random_states(states)
+    >>> first == (torch.rand(1), np.random.rand(), random.random())
+    True
+    """
+    version, internal, gauss = random.getstate()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": [torch.cuda.get_rng_state(device) for device in devices],
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002
+        "python": {"version": version, "internal": np.array(internal), "gauss": gauss},
+    }
+
+
+def set_random_states(states: dict[str, Any]) -> None:
+    """Put every generator back where :func:`random_states` found it."""
+    torch.set_rng_state(states["torch"])
+    for device, state in enumerate(states["cuda"]):
+        if device < torch.cuda.device_count():
+            torch.cuda.set_rng_state(state, device)
+    np.random.set_state(states["numpy"])  # noqa: NPY002
+    python = states["python"]
+    random.setstate((python["version"], tuple(python["internal"].tolist()), python["gauss"]))

@@ -22,22 +22,24 @@ from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.batch import Batch, label_weights, sizes_of
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
 from eqrm.predictors.base import Loss, Predictor
-from eqrm.training.captured_step import StepTaker
-from eqrm.training.device_data import Batches, network_on, resident, rows_on
+from eqrm.training.device_data import Batches, StepTaker, network_on, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
-from eqrm.training.interruption import (
+from eqrm.training.phases import Phase, Phases, Place
+from eqrm.training.preflight import as_predictor, check_run
+from eqrm.training.processes import (
     InterruptionWatch,
     TrainingGivenUp,
     TrainingInterrupted,
+    any_process,
+    rank,
+    refuse_different,
+    same_on_all,
+    world_size,
 )
-from eqrm.training.phases import Phase, Phases, Place
-from eqrm.training.preflight import as_predictor, check_run
-from eqrm.training.processes import any_process, rank, refuse_different, same_on_all, world_size
 from eqrm.training.progress import Board, Display, display
-from eqrm.training.random_states import seed_everything
+from eqrm.training.runs.checkpoint import description_of_run, refuse_another_run
 from eqrm.training.runs.run_folder import RunFolder
-from eqrm.training.runs.run_identity import description_of_run, refuse_another_run
-from eqrm.training.state import TrainingState
+from eqrm.training.state import TrainingState, seed_everything
 from eqrm.training.training_settings import TrainingSettings
 
 

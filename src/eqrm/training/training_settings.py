@@ -8,6 +8,7 @@ import torch
 
 from eqrm.checks import (
     COUNT,
+    NON_NEGATIVE,
     OPEN_FRACTION,
     POSITIVE,
     SEED,
@@ -21,8 +22,8 @@ from eqrm.checks import (
 from eqrm.data.augmentation import Augmentation
 from eqrm.errors import SettingError
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS, set_metric
+from eqrm.level import Level
 from eqrm.objectives.optimizers import CAPTURABLE, OptimizerChoice
-from eqrm.training.early_stopping import EarlyStopping
 
 PRECISIONS = ("float32", "bf16")
 BATCH_NORMS = ("trained", "frozen")
@@ -39,6 +40,37 @@ SEVERAL_METRICS = Rule(
 ADDED = {"added": True}
 """Metadata of a field added after version 0.1: it is not written at its default, so that the hash
 of a run, and what its checkpoints say of it, stay as they were."""
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """When to stop.
+
+    Attributes:
+        level: which quantile of the risk over the domains of ``split`` is watched; None for its
+            mean.
+        patience: how many evaluations in a row without improvement are allowed.
+        split: the held-out data that is watched.
+        smallest_gain: by how much the quantile must fall to count as an improvement.
+
+    Only the last phase is watched: burn-in must not end a run before its objective began. The
+    weights of the best evaluation are those that the run ends with.
+
+    >>> EarlyStopping(level=0.9, patience=0)
+    Traceback (most recent call last):
+        ...
+    eqrm.errors.SettingError: patience must be an integer from 1 to 1,000,000,000, got 0.
+    """
+
+    level: Level | float | str | None = 0.9
+    patience: int = ruled(5, COUNT)
+    split: str = "validation"
+    smallest_gain: float = ruled(0.0, NON_NEGATIVE)
+
+    def __post_init__(self) -> None:
+        if self.level is not None:
+            object.__setattr__(self, "level", Level.of(self.level))
+        check_fields(self)
 
 
 @dataclass(frozen=True)

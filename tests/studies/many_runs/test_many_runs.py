@@ -20,7 +20,7 @@ from eqrm.objectives import CORAL, EQRM, ERM, IRM, GroupDRO, RiskMemory, RiskObj
 from eqrm.objectives.loss_scaling import gradient_norm
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
-from eqrm.training.random_states import seed_everything
+from eqrm.training.state import seed_everything
 from eqrm.training.trainer import Trainer
 from eqrm.training.training_settings import TrainingSettings
 from small_runs import difference, small, world

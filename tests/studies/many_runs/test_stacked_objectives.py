@@ -18,7 +18,7 @@ from eqrm.level import Level
 from eqrm.objectives import EQRM, ERM, IGA, IRM, SD, GroupDRO, Objective, Superquantile, VREx
 from eqrm.predictors.mlp import MLP
 from eqrm.training.phases import Phase
-from eqrm.training.random_states import seed_everything
+from eqrm.training.state import seed_everything
 from eqrm.training.trainer import Trainer
 from eqrm.training.training_settings import TrainingSettings
 from small_runs import difference, small, world

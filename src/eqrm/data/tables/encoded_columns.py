@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from eqrm.text import did_you_mean, listed
 Matrix = NDArray[np.float64]
 MOST_CATEGORIES = 1000
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_NO_DATES: Column = np.zeros(0, dtype="datetime64[us]")
 _A_DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
 
@@ -70,16 +72,7 @@ class NumberColumn:
     def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
         """Fill in its columns of the matrix, which is 0."""
         _refuse_infinite(self.name, column)
-        missing = np.isnan(column)
-        values = (column - self.mean) / self.scale
-        if self.native:
-            matrix[:, 0] = values
-            return
-        if not self.may_be_missing:
-            _tell_missing(self.name, missing, unseen)
-        matrix[:, 0] = np.where(missing, 0.0, values)
-        if self.may_be_missing:
-            matrix[:, 1] = missing
+        _fill(self, [(column - self.mean) / self.scale], np.isnan(column), matrix, unseen)
 
 
 @dataclass(frozen=True)
@@ -115,23 +108,16 @@ class CategoryColumn:
         place = np.minimum(np.searchsorted(known, values), len(known) - 1)
         other = known[place] != values
         if other.any():
-            self._tell_unseen(values[other], len(values), unseen)
+            names = np.unique(values[other]).tolist()
+            message = (
+                f"Column {self.name!r} has categories that did not occur in training: "
+                f"{listed([name or '(missing)' for name in names])}, in {other.sum():,} of "
+                f"{len(values):,} rows."
+            )
+            if unseen == "error":
+                raise DomainDataError(f"{message} {did_you_mean(names[0], self.categories)}")
+            _warn(f"{message} Such rows belong to none of the known categories.")
         matrix[np.arange(len(values)), place] = ~other
-
-    def _tell_unseen(self, values: Column, rows: int, unseen: str) -> None:
-        names = np.unique(values).tolist()
-        message = (
-            f"Column {self.name!r} has categories that did not occur in training: "
-            f"{listed([name or '(missing)' for name in names])}, in {len(values):,} of {rows:,} "
-            "rows."
-        )
-        if unseen == "error":
-            raise DomainDataError(f"{message} {did_you_mean(names[0], self.categories)}")
-        warnings.warn(
-            f"{message} Such rows belong to none of the known categories.",
-            UnseenCategoryWarning,
-            stacklevel=6,
-        )
 
 
 @dataclass(frozen=True)
@@ -194,35 +180,51 @@ class DateColumn:
     def features(self) -> list[str]:
         """The names of its columns in the matrix."""
         indicated = self.may_be_missing and not self.native
-        return [
-            *([f"{self.name} year"] if self.year[1] else []),
-            *(f"{self.name} month={month}" for month in self.months),
-            *(f"{self.name} weekday={WEEKDAYS[day]}" for day in self.weekdays),
-            *([f"{self.name} days since {self.first}"] if self.days[1] else []),
-            *([f"{self.name} is missing"] if indicated else []),
-        ]
+        return [*self._made_of(_NO_DATES), *([f"{self.name} is missing"] if indicated else [])]
 
     def encode(self, column: Column, matrix: Matrix, unseen: str) -> None:
         """Fill in its columns of the matrix, which is 0."""
-        missing = np.isnat(column)
-        if not self.may_be_missing and not self.native:
-            _tell_missing(self.name, missing, unseen)
-        rows = ~missing
-        year, month, weekday, days = _parts_of(column[rows], self.first)
-        filled: list[NDArray[Any]] = [(year - self.year[0]) / self.year[1]] if self.year[1] else []
-        numbers = [0] if self.year[1] else []
-        filled += [month == each for each in self.months]
-        filled += [weekday == each for each in self.weekdays]
+        _fill(self, self._made_of(column).values(), np.isnat(column), matrix, unseen)
+
+    def _made_of(self, dates: Column) -> dict[str, NDArray[Any]]:
+        """What dates become, by feature."""
+        year, month, weekday, days = _parts_of(dates, self.first)
+        found: dict[str, NDArray[Any]] = {}
+        if self.year[1]:
+            found[f"{self.name} year"] = (year - self.year[0]) / self.year[1]
+        found |= {f"{self.name} month={each}": month == each for each in self.months}
+        found |= {f"{self.name} weekday={WEEKDAYS[d]}": weekday == d for d in self.weekdays}
         if self.days[1]:
-            numbers.append(len(filled))
-            filled.append((days - self.days[0]) / self.days[1])
-        for place, values in enumerate(filled):
-            matrix[rows, place] = values
-        if self.native:
-            for place in numbers:
-                matrix[missing, place] = np.nan
-        elif self.may_be_missing:
-            matrix[:, len(filled)] = missing
+            found[f"{self.name} days since {self.first}"] = (days - self.days[0]) / self.days[1]
+        return found
+
+
+def _fill(
+    part: NumberColumn | DateColumn,
+    filled: Iterable[NDArray[Any]],
+    missing: NDArray[np.bool_],
+    matrix: Matrix,
+    unseen: str,
+) -> None:
+    """Fill in columns, and what stands for missing values: NaN, or 0 and an indicator."""
+    place = 0
+    for place, values in enumerate(filled, start=1):
+        gone = np.nan if part.native and values.dtype.kind == "f" else 0.0
+        matrix[:, place - 1] = np.where(missing, gone, values)
+    if part.may_be_missing and not part.native:
+        matrix[:, place] = missing
+    elif missing.any() and not part.native:
+        message = (
+            f"Column {part.name!r} is missing in {missing.sum():,} of {len(missing):,} rows "
+            f"(first: row {np.flatnonzero(missing)[0] + 1:,}), but was never missing in training."
+        )
+        if unseen == "error":
+            raise DomainDataError(f"{message} Fill it in.")
+        _warn(f"{message} Missing values get the mean of training.")
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UnseenCategoryWarning, stacklevel=6)
 
 
 def _parts_of(dates: Column, first: str) -> tuple[NDArray[Any], ...]:
@@ -260,17 +262,3 @@ def _refuse_infinite(name: str, column: Column) -> None:
             f"({Setting('missing_values', ['inf'])}), or leave the column out "
             f"({Setting('drop', [name])})."
         )
-
-
-def _tell_missing(name: str, missing: NDArray[np.bool_], unseen: str) -> None:
-    if not missing.any():
-        return
-    message = (
-        f"Column {name!r} is missing in {missing.sum():,} of {len(missing):,} rows (first: row "
-        f"{np.flatnonzero(missing)[0] + 1:,}), but was never missing in training."
-    )
-    if unseen == "error":
-        raise DomainDataError(f"{message} Fill it in.")
-    warnings.warn(
-        f"{message} Missing values get the mean of training.", UnseenCategoryWarning, stacklevel=6
-    )

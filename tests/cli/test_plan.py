@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from eqrm import cli
-
-
-def run_plan(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of ``eqrm plan ARGUMENTS``."""
-    monkeypatch.setattr(sys, "argv", ["eqrm", "plan", *arguments])
-    monkeypatch.setenv("COLUMNS", "120")
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
+from cli.commands import run
 
 
 def test_the_first_line_answers_and_the_last_says_what_to_type(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, _ = run_plan(monkeypatch, capsys, "--alpha", ".9", "--confidence", ".95")
+    code, out, _ = run(capsys, "plan", "--alpha", ".9", "--confidence", ".95")
     assert code == 0
     answer, tighter, _, following = out.splitlines()
     assert answer.startswith("Collect at least 29 domains that no model is trained or chosen on")
@@ -43,27 +30,25 @@ def test_the_first_line_answers_and_the_last_says_what_to_type(
     ],
 )
 def test_domains_that_there_are_get_their_own_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], domains: str, words: str
+    capsys: pytest.CaptureFixture[str], domains: str, words: str
 ) -> None:
-    _, out, _ = run_plan(monkeypatch, capsys, "--domains", domains)
+    _, out, _ = run(capsys, "plan", "--domains", domains)
     assert out.splitlines()[1].startswith(words)
 
 
 @pytest.mark.parametrize("asked", [["--verbose"], ["--covering-number", "1"]])
 def test_the_bound_of_the_paper_is_told_when_asked_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asked: list[str]
+    capsys: pytest.CaptureFixture[str], asked: list[str]
 ) -> None:
-    code, out, _ = run_plan(monkeypatch, capsys, *asked)
+    code, out, _ = run(capsys, "plan", *asked)
     assert code == 0
     assert ("quantiles up to 0.9 (DKW)" in out) is (asked == ["--verbose"])
     assert "The paper's bound: Theorem D.1 with 29 domains is vacuous" in out
     assert "16,241" in out
 
 
-def test_json_holds_the_same_numbers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run_plan(monkeypatch, capsys, "--json", "--domains", "28", "--bandwidth", "0.01")
+def test_json_holds_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "plan", "--json", "--domains", "28", "--bandwidth", "0.01")
     content = json.loads(out)
     assert code == 0
     assert content["domains"] == 29
@@ -88,12 +73,11 @@ def test_json_holds_the_same_numbers(
     ],
 )
 def test_a_mistake_is_one_line(
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
     complaint: str,
 ) -> None:
-    code, out, err = run_plan(monkeypatch, capsys, *arguments)
+    code, out, err = run(capsys, "plan", *arguments)
     assert (code, out) == (2, "")
     assert err.startswith("eqrm: ")
     assert err.count("\n") == 1

@@ -24,18 +24,8 @@ KINDS = [
     ("beta", "binary"),
     ("uniform", "binary"),
 ]
-SIZES = [
-    (30, 5),
-    (30, 20),
-    (30, 60),
-    (30, 100),
-    (100, 5),
-    (100, 20),
-    (100, 60),
-    (500, 5),
-    (500, 20),
-    (500, 100),
-]
+SIZES = [(30, 5), (30, 20), (30, 60), (30, 100), (100, 5), (100, 20), (100, 60), (500, 5)]
+SIZES += [(500, 20), (500, 100)]
 
 
 @dataclass(frozen=True)
@@ -56,14 +46,6 @@ class Outcome:
     def ratio(self) -> float:
         """Below 1 where de-noising helps."""
         return self.denoised / self.measured
-
-    def __str__(self) -> str:
-        return (
-            f"{self.law} risks, {self.losses} losses, {self.domains} domains of "
-            f"{self.examples} examples: noise {100 * self.noise_share:.0f}%, error "
-            f"{self.measured:.4f} → {self.denoised:.4f} "
-            f"({self.ratio:.2f} ± {self.simulation_error:.2f})"
-        )
 
 
 def measure(

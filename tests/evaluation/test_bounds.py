@@ -52,16 +52,6 @@ def test_the_bound_of_one_predictor_holds_in_simulated_worlds() -> None:
     assert rank / 20_000 < 0.904 < 0.99 < found.read_at
 
 
-def test_the_cover_of_the_cdfs_that_the_text_uses_would_promise_what_fails() -> None:
-    """Risks 0 or 1, and a class with a predictor for every set of m domains that fits it."""
-    m = 100_000
-    cover_of_cdfs = m + 1  # the empirical CDFs of m risks in {0, 1}
-    promised = failure(m, 0.09, cover_of_cdfs, 1.0)
-    assert promised < 1e-4
-    measured, new = np.zeros(m), 1.0  # risk 0 on the domains drawn, 1 on every other
-    assert new > np.quantile(measured, 0.99)  # so F⁻¹(.9) > F̂⁻¹(.99), always
-
-
 @pytest.mark.parametrize("beta", [0.5, 1.0, 1.5, 2.0])
 def test_the_kdes_bias_constant_is_the_kernels_moment(beta: float) -> None:
     moment, _ = integrate.quad(lambda x: abs(x) ** beta * stats.norm.pdf(x), -30, 30)

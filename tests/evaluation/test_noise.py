@@ -9,18 +9,16 @@ from scipy import stats
 
 from eqrm import domain_risks
 from eqrm.between_domains import pooled_variances, restricted_log_likelihood
-from eqrm.errors import DomainDataError, TooFewDomainsError
+from eqrm.errors import DomainDataError
 from eqrm.evaluation import denoised_quantile, denoised_risks, noise_split
 from eqrm.evaluation.inference.noise import cochran_q, sampling_variances
 from eqrm.objectives import RiskMemory
 from evaluation.noisy_worlds import KINDS, SIZES, measure, outcome
 from evaluation.unequal_worlds import (
     LOSSES,
-    Accuracy,
     World,
     accuracy,
     drawn_world,
-    plain_deviation,
 )
 from evaluation.unequal_worlds import SIZES as SIZES_OF_DOMAINS
 
@@ -73,17 +71,14 @@ class TestUnequalSizes:
     def test_the_standard_deviation_between_domains_is_found(self, sizes: str, losses: str) -> None:
         """25 worlds of each kind of losses; the limits are those of 200, with room for chance."""
         found = accuracy(sizes, losses, worlds=25)
-        assert found.error < 0.3, f"\n{found.header}\n{found}"
-        assert found.none_found == 0.0, f"\n{found.header}\n{found}"
+        assert found.error < 0.3, str(found)
+        assert found.none_found == 0.0, str(found)
         assert found.quantile_error < 1.1 * found.measured_quantile_error, str(found)
 
     @pytest.mark.full
     def test_it_is_found_in_200_worlds_of_every_kind(self) -> None:
-        """Prints the table of docs/decisions.md with ``-s``."""
-        print(f"\n{Accuracy.header}")
         table = [accuracy(s, losses, 200) for s in SIZES_OF_DOMAINS for losses in LOSSES]
         for row in table:
-            print(row)
             limit = 0.35 if row.sizes.startswith("log-uniform") else 0.25
             assert row.error <= limit, str(row)
             assert row.error <= row.least_error + 0.05, str(row)
@@ -105,9 +100,7 @@ class TestUnequalSizes:
             true = rng.normal(1.0, 0.2, 49)
             worlds.append(World(*_ordered(measure(true, counts, "normal", seed), counts), true))
         errors = np.array([w.split.spread_variance**0.5 for w in worlds]) / 0.2 - 1.0
-        plain = np.array([plain_deviation(w) for w in worlds]) / 0.2 - 1.0
         assert np.sqrt((errors**2).mean()) < 0.16
-        assert np.sqrt((plain**2).mean()) > 0.3
         split = worlds[0].split
         assert split.noise_share > 0.5 > 0.2 > split.median_noise_share
         assert split.warning is not None
@@ -210,7 +203,6 @@ def test_where_noise_is_small_it_does_no_harm(law: str, examples: int) -> None:
 
 @pytest.mark.full
 def test_denoising_lowers_the_error_where_noise_dominates_and_does_no_harm_elsewhere() -> None:
-    """The numbers of ``eqrm.evaluation.inference.noise.CAUTION`` are printed by ``-s``."""
     found = [
         outcome(law, losses, m, n, worlds=200, unequal=unequal)
         for law, losses in KINDS
@@ -219,9 +211,6 @@ def test_denoising_lowers_the_error_where_noise_dominates_and_does_no_harm_elsew
     ]
     noisy = [o for o in found if o.noise_share >= 0.5]
     quiet = [o for o in found if o.noise_share < 0.5]
-    for group in (noisy, quiet):
-        mean = sum(o.ratio for o in group) / len(group)
-        print(f"{len(group)}: × {mean:.2f}, at worst {max(group, key=lambda o: o.ratio)}")
     assert [str(o) for o in noisy if o.ratio >= 1.0 + 2.0 * o.simulation_error] == []
     assert sum(o.ratio for o in noisy) < 0.6 * len(noisy)
     assert [str(o) for o in quiet if o.ratio >= 1.08] == []
@@ -276,6 +265,7 @@ def test_equal_risks_and_noiseless_risks_are_left_alone() -> None:
         ([0.1, 0.2], 5, [-1.0, 1.0], "losses of domain 0 is -1"),
         ([0.1, 0.2], 1, [float("nan")] * 2, "Every domain has one example"),
         ([0.1, 0.2], 5, [1.0] * 3, "one number per domain"),
+        ([0.1], 5, 1.0, "At least 2 domains"),
     ],
 )
 def test_bad_input_is_refused(
@@ -283,11 +273,6 @@ def test_bad_input_is_refused(
 ) -> None:
     with pytest.raises(DomainDataError, match=complaint):
         noise_split(risks, counts, variances)
-
-
-def test_one_domain_is_refused() -> None:
-    with pytest.raises(TooFewDomainsError):
-        noise_split([0.1], 5, 1.0)
 
 
 def test_a_constant_without_a_spread_has_no_noise() -> None:

@@ -85,12 +85,6 @@ class Coverage:
             return False
         return self.exact is None or abs(self.held - self.exact) <= self.error
 
-    def __str__(self) -> str:
-        return (
-            f"{self.what}, {self.law}, m = {self.domains}: held in {self.held:.4f} of "
-            f"{self.worlds} worlds, stated {self.stated:.4f}"
-        )
-
 
 def refused(law: RiskLaw, m: int, alpha: float, confidence: float) -> bool:
     """Whether too few domains were refused, with the right number needed."""

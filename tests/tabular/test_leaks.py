@@ -94,3 +94,10 @@ def test_a_bound_is_not_below_the_estimate_and_a_guess_is_better_in_some_domain(
     screen = first_screen(replace(found, decisions=(replace(found.decision, quantile=7.0),)), 0.95)
     assert "similar new domains at most 7.000, above the 0.693 of the 50/50 guess" in screen
     assert "it is worse than the" not in screen
+
+
+def test_domains_to_keep_aside_are_named_as_the_table_has_them() -> None:
+    frame = visits().assign(clinic=np.repeat(np.arange(40), 25))
+    aside = eqrm.train(frame, "ill", "clinic", model="linear", measure="mean", certify=[3, 17])
+    assert aside.kept_aside is not None
+    assert [str(name) for name in aside.kept_aside.domains] == ["3", "17"]

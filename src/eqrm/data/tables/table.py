@@ -21,7 +21,13 @@ from eqrm.data.tables.columns import (
 )
 from eqrm.data.tables.frames import data_frame
 from eqrm.data.times import as_times
-from eqrm.domains import DomainKey, NumberedDomains, name_order, number_domains
+from eqrm.domains import (
+    DomainKey,
+    NumberedDomains,
+    domain_names,
+    name_order,
+    number_domains,
+)
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.text import did_you_mean
 
@@ -276,7 +282,8 @@ class Table:
             return self.in_domains(test.train), self.in_domains(test.test)
         drawn = isinstance(test, (int, float))
         names, what = self.unit_names, self.unit
-        held_out = list(dict.fromkeys(drawn_names(names, test, seed) if drawn else test))  # type: ignore[arg-type]
+        given = drawn_names(names, test, seed) if drawn else map(str, domain_names(test))  # type: ignore[arg-type]
+        held_out = list(dict.fromkeys(given))
         chosen = self._is_in(held_out, self._units, names, what)
         if len(names) < 2:
             raise SettingError(

@@ -34,7 +34,7 @@ from eqrm.sweeps.selection import (
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.cells import SweepTables
-from eqrm.sweeps.tables.pictures import pictures_of
+from eqrm.sweeps.tables.formats import pictures_of
 from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
 from eqrm.training.runs.run_folder import RunFolder
 from sweeps.made_records import record

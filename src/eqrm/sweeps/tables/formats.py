@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eqrm.errors import MissingExtraError, Setting
 from eqrm.markup import Shown, html_table, in_latex, in_markdown, latex_table, markdown_table
-from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
+from eqrm.sweeps.tables.cells import (
+    OVER_DOMAINS,
+    PAPER,
+    QUANTILES,
+    SelectedRun,
+    SweepTable,
+    SweepTables,
+)
 from eqrm.text import aligned, counted, csv_text, one_line, printable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST_LINES = 20
 """Missing runs that text, Markdown and LaTeX name; CSV and HTML name all."""
+MOST_NAMED = 24
+"""With more columns than this, their names do not fit below the picture."""
+MOST_LETTERS = 12
+"""Longer names are slanted, so that they do not run into each other."""
 SELECTED = "Selected runs"
 
 
@@ -71,8 +90,7 @@ def to_csv(found: SweepTables, selected: bool = False) -> str:
 
 def to_html(found: SweepTables, selected: bool = False) -> str:
     """One file: every table with its picture, what was selected, and what is missing."""
-    from eqrm.evaluation.presenting.report.page import rendered  # slow to import, as what draws
-    from eqrm.sweeps.tables.pictures import pictures_of
+    from eqrm.evaluation.presenting.report.page import rendered  # slow to import
 
     parts, without = [], ""
     for table in found.tables:
@@ -174,3 +192,90 @@ def _short(value: object) -> str:
     ('0.001235', '[8, 8]')
     """
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def pictures_of(table: SweepTable) -> list[tuple[str, str]]:
+    """The pictures of a table: SVG as data URLs, each with a text for those who cannot see it."""
+    figures = []
+    if table.curves and any(table.curves.values()):
+        figures.append((draw_quantile_curves(table), f"Quantile curves. {table.title}"))
+    elif table.kind != QUANTILES and not table.kind.endswith(OVER_DOMAINS):
+        figures.append((draw_columns(table), f"Values with standard errors. {table.title}"))
+    return [(_data_url(figure), alt) for figure, alt in figures]
+
+
+def draw_columns(table: SweepTable) -> Figure:
+    """A group of points per column, one per objective, with its standard error."""
+    from eqrm.evaluation.presenting.plots import new_figure
+
+    figure = new_figure(width=max(5.0, min(12.0, 1.2 * len(table.columns) + 2.0)), height=3.4)
+    axes = figure.subplots()
+    rows = [row for row in table.rows if row.source != PAPER]
+    for number, (row, colour) in enumerate(zip(rows, _colours(len(rows)), strict=True)):
+        shift = 0.6 * ((number + 0.5) / len(rows) - 0.5)
+        scale = 100.0 if row.cells[0].percent else 1.0
+        known = [(i + shift, cell) for i, cell in enumerate(row.cells) if cell.value is not None]
+        axes.errorbar(
+            [x for x, _ in known],
+            [scale * cell.value for _, cell in known if cell.value is not None],
+            yerr=[scale * (cell.error or 0.0) for _, cell in known],
+            fmt="o",
+            color=colour,
+            markersize=4,
+            label=str(number),
+        )
+    few = len(table.columns) <= MOST_NAMED
+    axes.set_xticks(range(len(table.columns)) if few else [])
+    if few:
+        names = [one_line(name) for name in table.columns]
+        axes.set_xticklabels(names, parse_math=False)
+        if max(map(len, names)) > MOST_LETTERS:
+            axes.tick_params(axis="x", labelrotation=20)
+    axes.set_ylabel(table.measured)
+    _name_rows(axes, [row.objective for row in rows])
+    return figure
+
+
+def draw_quantile_curves(table: SweepTable) -> Figure:
+    """The quantile function of the risk over held-out domains, all trials together."""
+    from eqrm.evaluation.presenting.plots import new_figure
+
+    figure = new_figure(width=5.6, height=3.6)
+    axes = figure.subplots()
+    curves = {name: risks for name, risks in (table.curves or {}).items() if risks}
+    for number, (risks, colour) in enumerate(
+        zip(curves.values(), _colours(len(curves)), strict=True)
+    ):
+        shares = [i / len(risks) for i in range(len(risks) + 1)]
+        axes.step(shares, [risks[0], *risks], where="pre", color=colour, label=str(number))
+    axes.set_xlabel("level α")
+    axes.set_ylabel("α-quantile of the risk")
+    axes.set_xlim(0.0, 1.0)
+    _name_rows(axes, list(curves))
+    return figure
+
+
+def _colours(number: int) -> list[str]:
+    from eqrm.evaluation.presenting.plots import INK, shades
+
+    return [INK, *shades(number - 1)] if number > 1 else [INK] * number
+
+
+def _name_rows(axes: Axes, names: list[str]) -> None:
+    """A legend whose names are shown as they are: no formulas, none hidden."""
+    legend = axes.legend(
+        frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5)
+    )
+    for text, name in zip(legend.get_texts(), names, strict=True):
+        text.set_parse_math(False)
+        text.set_text(one_line(name))
+
+
+def _data_url(figure: Figure) -> str:
+    from eqrm.evaluation.presenting.plots import save_figure
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.svg"
+        save_figure(figure, path)
+        content = base64.b64encode(path.read_bytes()).decode()
+    return f"data:image/svg+xml;base64,{content}"

@@ -11,9 +11,19 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
+
+from eqrm.sweeps.tables.cells import (
+    AVERAGES,
+    PAPER,
+    QUANTILES,
+    SweepCell,
+    SweepRow,
+    SweepTable,
+)
 
 AVERAGE = "average"
 REMARKS = {
@@ -90,3 +100,56 @@ def _tables() -> Mapping[tuple[str, str, str], Mapping[str, Mapping[str, Publish
         number = PublishedNumber(line["value"], line["standard_error"])
         rows.setdefault(line["row"], {})[line["column"]] = number
     return dict(found)
+
+
+def with_published(table: SweepTable) -> SweepTable:
+    """The same table with the paper's row below each objective that the paper has."""
+    objectives = [row.objective for row in table.rows]
+    known = published_rows(table.kind, table.rule, table.dataset, objectives)
+    rows = []
+    for row in table.rows:
+        rows.append(row)
+        for label, numbers in known.items():
+            if objective_of(label) == objective_of(row.objective):
+                cells = _published_cells(table, numbers)
+                if any(cell.value is not None for cell in cells):
+                    rows.append(SweepRow(label, cells, PAPER))
+    return replace(table, rows=tuple(rows))
+
+
+def _published_cells(
+    table: SweepTable, numbers: Mapping[str, PublishedNumber]
+) -> tuple[SweepCell, ...]:
+    names = [name for name in numbers if name != AVERAGE]
+    if table.kind == QUANTILES:
+        matched = [column if column in numbers else None for column in table.columns]
+    elif table.kind == AVERAGES:
+        folded = {folded_name(name): name for name in names}
+        matched = [folded.get(folded_name(column)) for column in table.columns[:-1]]
+    else:
+        matched = [matching_column(column, names) for column in table.columns[:-1]]
+    if table.kind != QUANTILES:  # an average is comparable where the same things are averaged
+        same = set(matched) == set(names) and len(matched) == len(names)
+        matched.append(AVERAGE if same else None)
+    scale = 1.0 if table.kind == QUANTILES else 0.01
+    cells = []
+    for name in matched:
+        if name is None or name not in numbers:
+            cells.append(SweepCell(None, printed=""))
+            continue
+        value, error = numbers[name]
+        printed = f"{value} ± {error}" if error else value
+        known = scale * float(error) if error else None
+        cells.append(SweepCell(scale * float(value), known, percent=scale < 1.0, printed=printed))
+    return tuple(cells)
+
+
+def remarks(tables: Iterable[SweepTable]) -> list[str]:
+    """What to know of the published numbers that are shown."""
+    shown = {
+        (table.kind, table.rule, folded_name(row.objective))
+        for table in tables
+        for row in table.rows
+        if row.source == PAPER and row.cells[-1].value is not None
+    }
+    return [text for place, text in REMARKS.items() if place in shown]

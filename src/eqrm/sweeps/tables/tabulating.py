@@ -39,20 +39,13 @@ from eqrm.sweeps.tables.cells import (
     SweepTables,
 )
 from eqrm.sweeps.tables.grid import DatasetGrid, RunKey, dataset_grids
-from eqrm.sweeps.tables.metric_intervals import COLUMNS, interval_cells
-from eqrm.sweeps.tables.published import (
-    AVERAGE,
-    REMARKS,
-    PublishedNumber,
-    folded_name,
-    matching_column,
-    objective_of,
-    published_rows,
-)
+from eqrm.sweeps.tables.published import AVERAGE, remarks, with_published
 from eqrm.text import counted, listed
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 """The levels of the paper's quantile tables."""
+INTERVAL_COLUMNS = ("domains", "mean", "95% low", "95% high")
+CONFIDENCE = 0.95
 DIVISORS = ("trials", "trials-1")
 
 
@@ -131,7 +124,7 @@ def sweep_tables(
         missing=tuple(line for grid in grids for line in grid.missing_lines()),
         pruned=tuple(line for grid in grids for line in grid.pruned_lines()),
         unjudged=tuple(line for each in tabulated for line in each.unjudged()),
-        remarks=tuple(_remarks(tables)),
+        remarks=tuple(remarks(tables)),
         runs=sum(len(grid.runs) for grid in grids),
         error_note=how.error_note,
     )
@@ -169,7 +162,7 @@ class _Tabulated:
         yield self._table(f"{self.metric}{pooled}", columns, rows)
         if self.metric not in (ACCURACY, RISK):
             rows = [SweepRow(o, self._interval_cells(o)) for o in self.grid.objectives]
-            yield self._table(f"{self.metric}{OVER_DOMAINS}", COLUMNS, rows)
+            yield self._table(f"{self.metric}{OVER_DOMAINS}", INTERVAL_COLUMNS, rows)
         risks = {o: self._test_risks(o) for o in self.grid.objectives}
         if any(risks.values()):
             levels = [Level.of(level) for level in self.settings.levels]
@@ -225,7 +218,7 @@ class _Tabulated:
         own = SweepTable(
             kind, self.grid.dataset, self.name, title, tuple(columns), tuple(rows), curves
         )
-        return _with_published(own) if self.settings.published else own
+        return with_published(own) if self.settings.published else own
 
     def _values(self, objective: str, held_out: frozenset[str]) -> dict[int, float]:
         """What is reported, by trial."""
@@ -269,7 +262,7 @@ class _Tabulated:
             if s is not None
         ]
         complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
-        return interval_cells(self.metric, measured, complete)
+        return _interval_cells(self.metric, measured, complete)
 
     def _test_risks(self, objective: str) -> dict[int, list[float]]:
         """The risks of all held-out domains, by trial, of trials that have all of them."""
@@ -294,6 +287,39 @@ class _Tabulated:
         levels = [Level.of(level) for level in self.settings.levels]
         columns += [[equal_quantile(each, at) for each in risks.values()] for at in levels]
         return tuple(self._cell(column, complete, percent=False) for column in columns)
+
+
+def _interval_cells(
+    metric: str, measured: Iterable[Mapping[str, float]], complete: bool
+) -> tuple[SweepCell, ...]:
+    """How many domains have a metric, its mean over them, and the interval of this mean.
+
+    ``measured`` are the values by domain of every trial and set of held-out domains. The values of
+    a domain are averaged first, so that it counts once. The interval is that of
+    :meth:`eqrm.Evaluation.means`, for the mean over new domains like these; there is none where
+    fewer than two domains have the metric.
+
+    >>> [cell.text for cell in _interval_cells("macro-f1", [{"a": 0.5}, {"a": 0.7}], True)]
+    ['1', '60.0', '–', '–']
+    """
+    values = defaultdict(list)
+    for each in measured:
+        for domain, value in each.items():
+            values[domain].append(value)
+    means = {domain: statistics.fmean(values[domain]) for domain in sorted(values)}
+    number = SweepCell(float(len(means)), complete=complete, printed=str(len(means)))
+    if len(means) < 2:
+        mean = statistics.fmean(means.values()) if means else None
+        return number, *(SweepCell(v, None, 0, complete, True) for v in (mean, None, None))
+    from eqrm.evaluation.evaluation import Evaluation  # slow to import
+    from eqrm.risks import MeasuredRisks
+
+    unknown = [math.nan] * len(means)
+    risks = [1.0 - value for value in means.values()]
+    found = MeasuredRisks.of(list(means), [1] * len(means), risks, unknown)
+    cell = Evaluation({metric: found}, f"1 − {metric}", None).means(CONFIDENCE)[metric]
+    limits = (cell.value, cell.low, cell.high)
+    return number, *(SweepCell(value, None, 0, complete, True) for value in limits)
 
 
 def _refuse_infinite(risks: Sequence[float]) -> None:
@@ -343,56 +369,4 @@ def _averages(
         rows.append(SweepRow(objective, (*cells, SweepCell(mean, None, trials, whole, True))))
     columns = (*averages, AVERAGE)
     table = SweepTable(AVERAGES, "", rule, own[0].rule_title, columns, tuple(rows))
-    return _with_published(table) if settings.published else table
-
-
-def _with_published(table: SweepTable) -> SweepTable:
-    """The same table with the paper's row below each objective that the paper has."""
-    objectives = [row.objective for row in table.rows]
-    known = published_rows(table.kind, table.rule, table.dataset, objectives)
-    rows = []
-    for row in table.rows:
-        rows.append(row)
-        for label, numbers in known.items():
-            if objective_of(label) == objective_of(row.objective):
-                cells = _published_cells(table, numbers)
-                if any(cell.value is not None for cell in cells):
-                    rows.append(SweepRow(label, cells, PAPER))
-    return replace(table, rows=tuple(rows))
-
-
-def _published_cells(
-    table: SweepTable, numbers: Mapping[str, PublishedNumber]
-) -> tuple[SweepCell, ...]:
-    names = [name for name in numbers if name != AVERAGE]
-    if table.kind == QUANTILES:
-        matched = [column if column in numbers else None for column in table.columns]
-    elif table.kind == AVERAGES:
-        folded = {folded_name(name): name for name in names}
-        matched = [folded.get(folded_name(column)) for column in table.columns[:-1]]
-    else:
-        matched = [matching_column(column, names) for column in table.columns[:-1]]
-    if table.kind != QUANTILES:  # an average is comparable where the same things are averaged
-        same = set(matched) == set(names) and len(matched) == len(names)
-        matched.append(AVERAGE if same else None)
-    scale = 1.0 if table.kind == QUANTILES else 0.01
-    cells = []
-    for name in matched:
-        if name is None or name not in numbers:
-            cells.append(SweepCell(None, printed=""))
-            continue
-        value, error = numbers[name]
-        printed = f"{value} ± {error}" if error else value
-        known = scale * float(error) if error else None
-        cells.append(SweepCell(scale * float(value), known, percent=scale < 1.0, printed=printed))
-    return tuple(cells)
-
-
-def _remarks(tables: Iterable[SweepTable]) -> list[str]:
-    shown = {
-        (table.kind, table.rule, folded_name(row.objective))
-        for table in tables
-        for row in table.rows
-        if row.source == PAPER and row.cells[-1].value is not None
-    }
-    return [text for place, text in REMARKS.items() if place in shown]
+    return with_published(table) if settings.published else table

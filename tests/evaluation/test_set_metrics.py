@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
 
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.evaluation.measuring.measured import skill_of_classes
 from eqrm.evaluation.measuring.set_metrics import DomainMetric, set_metric
-from eqrm.evaluation.measuring.skill import skill_of_classes
 
 ACCURACY, F1, PRECISION, AREA = "accuracy", "macro-f1", "average-precision", "roc-auc"
 OF_TASK = {"average-precision": average_precision_score, "roc-auc": roc_auc_score}

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.boosting.rounds import tree_settings
 from eqrm.estimators.model_files import save_model
-from eqrm.evaluation.measuring.skill import skill_of_classes, skill_of_numbers
+from eqrm.evaluation.measuring.measured import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
 from eqrm.tabular.model import (
     MODELS,

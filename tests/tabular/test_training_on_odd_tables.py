@@ -7,7 +7,7 @@ import pytest
 
 from eqrm.data import Table
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.measuring.skill import skill_of_classes
+from eqrm.evaluation.measuring.measured import skill_of_classes
 from eqrm.tabular.training import TableTraining
 from tabular.shifting_world import DOMAINS, ROWS, plan_of, some, told, trained_on, world
 

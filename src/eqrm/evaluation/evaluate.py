@@ -12,6 +12,7 @@ from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, Per
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_range
 from eqrm.evaluation.measuring.from_arrays import risks_of_arrays
+from eqrm.evaluation.measuring.measured import Measured
 from eqrm.evaluation.measuring.measurement_spec import (
     AGGREGATED,
     Column,
@@ -20,7 +21,6 @@ from eqrm.evaluation.measuring.measurement_spec import (
     MeasurementSpec,
     nested_domains,
 )
-from eqrm.evaluation.measuring.prediction_rows import Measured
 from eqrm.evaluation.references import references_of
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks

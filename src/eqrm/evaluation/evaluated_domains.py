@@ -14,8 +14,7 @@ from eqrm.data.times import DomainSpans, as_times, order_remedy, shown_time
 from eqrm.domains import DomainKey, Name, name_order, named_domains
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
-from eqrm.evaluation.measuring.domain_columns import DomainFacts
-from eqrm.evaluation.measuring.prediction_rows import Measured
+from eqrm.evaluation.measuring.measured import DomainFacts, Measured
 from eqrm.evaluation.measuring.set_metrics import DomainMetric
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
 from eqrm.text import counted, listed

@@ -13,12 +13,13 @@ import glob
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eqrm.checks import Problems
 from eqrm.data.tables.files import find_files
 from eqrm.domains import DomainKey, named_domains
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
@@ -26,21 +27,20 @@ from eqrm.evaluation.evaluate import evaluation_of, measured_predictors
 from eqrm.evaluation.evaluated_domains import Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
-from eqrm.evaluation.measuring.accumulator import RiskAccumulator
-from eqrm.evaluation.measuring.constants import LabelStatistics
-from eqrm.evaluation.measuring.domain_columns import DomainFacts
+from eqrm.evaluation.measuring.measured import DomainFacts, LabelStatistics, Measured
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec, nested_domains
-from eqrm.evaluation.measuring.prediction_rows import Measured
 from eqrm.evaluation.measuring.unusable_rows import Expected, refuse_if_never_right
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
-from eqrm.risks import MeasuredRisks, Numbers, merged_moments
-from eqrm.text import counted, listed, shortened
+from eqrm.risks import MeasuredRisks
+from eqrm.text import listed, shortened
 
 PART, FORMAT = "a part of an evaluation", "eqrm part of an evaluation 1"
 ENDS = 65_536
 """Bytes at the beginning and the end of a file that, with its size, tell files apart."""
-PROBLEMS_SHOWN, LONGEST_REASON = 10, 200
+LONGEST_REASON = 200
+FORGED = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
+"""What a file raises that holds other things than a part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,8 @@ class EvaluatedPart:
         labels = None
         if self.labels is not None:
             arrays = (self.labels.counts, self.labels.means, self.labels.variances)
-            labels = [list(self.labels.domains), *(_plain(array) for array in arrays)]
+            plain = (None if each is None else each.tolist() for each in arrays)
+            labels = [list(self.labels.domains), *plain]
         content = {
             "measures": dict(self.measures),
             "sources": dict(self.sources),
@@ -84,32 +85,27 @@ class EvaluatedPart:
         """Read what :meth:`write` wrote."""
         content = read_checked_json(Path(path), FORMAT, PART)
         try:
-            return cls._of(content, Path(path).name)
-        except EqrmError as error:
-            raise DataFileError(f"{path} is damaged. {error}") from None
-        except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+            labels, seen = content["labels"], content.get("seen")
+            if labels is not None:
+                domains, *arrays = labels
+                numbers = [None if a is None else np.array(a, dtype=np.float64) for a in arrays]
+                labels = LabelStatistics(tuple(map(str, domains)), *numbers)  # type: ignore[arg-type]
+            predictors = {
+                name: MeasuredRisks.from_dict(each, part=True)
+                for name, each in content["predictors"].items()
+            }
+            _spec_of(content["measures"], None)
+            return cls(
+                {"several": content["measures"]["several"], **content["measures"]},
+                dict(content["sources"]),
+                predictors,
+                labels,
+                Path(path).name,
+                None if seen is None else frozenset(map(str, seen)),
+            )
+        except (EqrmError, *FORGED) as error:
             wrong = shortened(repr(error), LONGEST_REASON)
-            raise DataFileError(f"{path} is damaged: {wrong} is missing or wrong.") from None
-
-    @classmethod
-    def _of(cls, content: Mapping[str, Any], name: str) -> EvaluatedPart:
-        labels = None
-        if content["labels"] is not None:
-            domains, *arrays = content["labels"]
-            numbers = [None if a is None else np.array(a, dtype=np.float64) for a in arrays]
-            labels = LabelStatistics(tuple(map(str, domains)), *numbers)  # type: ignore[arg-type]
-        predictors = {
-            predictor: MeasuredRisks.from_dict(each, part=True)
-            for predictor, each in content["predictors"].items()
-        }
-        seen = content.get("seen")
-        seen = None if seen is None else frozenset(map(str, seen))
-        if not all(np.isfinite(risks.risks).all() for risks in predictors.values()):
-            raise ValueError("a risk that is not finite")
-        _check_labels(labels, predictors)
-        _spec_of(content["measures"], None)
-        dict(content["sources"]), content["measures"]["several"]
-        return cls(content["measures"], content["sources"], predictors, labels, name, seen)
+            raise DataFileError(f"{path} is damaged: {wrong}.") from None
 
 
 def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
@@ -138,6 +134,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     files = [path for group in groups for path in find_files(_as_list(group))]
     found = measured_predictors(data, spec)
     first = next(iter(found.values()))
+    seen = [each.facts.seen for each in found.values() if each.facts.seen is not None]
     measures = {
         "domains": [spec.domains] if isinstance(spec.domains, str) else list(spec.domains),
         "kind": "aggregates" if spec.aggregated else "predictions" if spec.labels else "losses",
@@ -152,7 +149,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
         {name: each.risks for name, each in found.items()},
         first.labels,
         files[0].name + (f" and {len(files) - 1:,} more" if len(files) > 1 else ""),
-        _seen_by_any(found.values()),
+        frozenset[str]().union(*seen) if seen else None,
     )
 
 
@@ -173,156 +170,76 @@ def merge_parts(
     in :func:`eqrm.evaluate`, for domains that are dates.
     """
     checked_alpha(alpha)
-    period = Period(after, last)
-    whole = _Whole()
+    period, problems, read = Period(after, last), Problems(), list[EvaluatedPart]()
     for part in parts:
         try:
-            whole.add(EvaluatedPart.read(part) if isinstance(part, (str, Path)) else part)
+            read.append(EvaluatedPart.read(part) if isinstance(part, (str, Path)) else part)
         except DataFileError as error:
-            whole.problems.append(f"{error} Measure it again with {Setting('partial')}.")
-    if whole.first is None and not whole.problems:
+            problems.note(f"{error} Measure it again with {Setting('partial')}.")
+    if not read and not problems:
         raise SettingError(f"No part was given. Give the files that {Setting('partial')} wrote.")
-    if whole.first is None or whole.problems:
-        shown = " ".join(whole.problems[:PROBLEMS_SHOWN])
-        more = len(whole.problems) - PROBLEMS_SHOWN
-        raise DomainDataError(
-            shown + (f" And {counted(more, 'problem')} more." if more > 0 else "")
-        )
-    spec = _spec_of(whole.first.measures, references)
-    return evaluation_of(whole.measured(spec), spec, Level.of(alpha), common_domains, period=period)
+    _note_differences(read, problems)
+    if problems:
+        raise DomainDataError(" ".join(problems))
+    spec = _spec_of(read[0].measures, references)
+    facts = DomainFacts(frozenset[str]().union(*(part.seen or () for part in read)))
+    labels = LabelStatistics.merged([part.labels for part in read])
+    measured = {}
+    for name in read[0].predictors:
+        risks = _merged_risks([part.predictors[name] for part in read])
+        if spec.known_metric is not None and spec.known_metric.name == "0-1":
+            expected = Expected(spec.known_metric, as_classes=labels is None)
+            refuse_if_never_right(name, risks, expected)
+        several = bool(read[0].measures["several"])
+        measured[name] = Measured(risks, several, labels, facts=facts)
+    return evaluation_of(measured, spec, Level.of(alpha), common_domains, period=period)
 
 
-@dataclass
-class _Whole:
-    """Parts, merged one after the other."""
-
-    first: EvaluatedPart | None = None
-    problems: list[str] = field(default_factory=list)
-    _risks: dict[str, RiskAccumulator] = field(default_factory=dict)
-    _sources: dict[str, str] = field(default_factory=dict)
-    _labels: list[LabelStatistics | None] = field(default_factory=list)
-    _seen: dict[str, bool | None] = field(default_factory=dict)
-
-    def add(self, part: EvaluatedPart) -> None:
-        """Add a part, or note what is wrong with it."""
-        self.first = self.first or part
-        found = self._problems_of(part)
-        self.problems += found
-        self._sources |= dict.fromkeys(part.sources, part.name)
-        if found:
-            return
-        self._labels.append(part.labels)
-        self._seen |= _seen_in(part)
-        for name, risks in part.predictors.items():
-            n = risks.counts.astype(np.float64)
-            one = RiskAccumulator(across_processes=False)
-            squares = np.where(n > 1, risks.variances, 0.0) * (n - 1.0)
-            one.load_state_dict(
-                # As strings: another part may have names that are not integers.
-                {
-                    "domains": [str(domain) for domain in risks.domains],
-                    "count": n,
-                    "mean": risks.risks,
-                    "squares": squares,
-                }
-            )
-            self._risks.setdefault(name, RiskAccumulator(across_processes=False)).merge(one)
-
-    def _problems_of(self, part: EvaluatedPart) -> list[str]:
-        first = self.first or part
-        found = [
-            f"{part.name} measures {key} {part.measures.get(key)!r}, but {first.name} "
-            f"{first.measures.get(key)!r}. Merge parts of one evaluation."
-            for key in {**first.measures, **part.measures}
-            if part.measures.get(key) != first.measures.get(key)
-        ]
-        lacking = [name for name in first.predictors if name not in part.predictors]
-        unknown = [name for name in part.predictors if name not in first.predictors]
-        for one, other, names in ((part, first, lacking), (first, part, unknown)):
-            if names:
-                found.append(
-                    f"{one.name} has no predictor {listed(names)}, which {other.name} has. Measure "
-                    "the same predictors in every part."
+def _note_differences(parts: Sequence[EvaluatedPart], problems: Problems) -> None:
+    """Note parts that measure other things than the first, and files that two parts measured."""
+    sources, known = dict[str, str](), dict[str, bool | None]()
+    for part in parts:
+        first = parts[0]
+        for key in {**first.measures, **part.measures}:
+            here, there = part.measures.get(key), first.measures.get(key)
+            if here != there:
+                problems.note(
+                    f"{part.name} measures {key} {here!r}, but {first.name} {there!r}. Merge parts "
+                    "of one evaluation."
                 )
-        unlike = [k for k, v in _seen_in(part).items() if self._seen.get(k, v) is not v]
+        for one, other in ((part, first), (first, part)):
+            lacking = [name for name in other.predictors if name not in one.predictors]
+            if lacking:
+                problems.note(
+                    f"{one.name} has no predictor {listed(lacking)}, which {other.name} has. "
+                    "Measure the same predictors in every part."
+                )
+        names = {str(name) for risks in part.predictors.values() for name in risks.domains}
+        seen = {name: None if part.seen is None else name in part.seen for name in names}
+        unlike = sorted(name for name in names if known.get(name, seen[name]) is not seen[name])
         if unlike:
-            found.append(
+            problems.note(
                 f"{part.name} and the parts before disagree about whether training has seen "
                 f"{named_domains(unlike)}. Let one model write the column 'seen' of all files."
             )
         for fingerprint, source in part.sources.items():
-            if fingerprint in self._sources:
-                found.append(
-                    f"The file {source!r} was measured in two parts, "
-                    f"{self._sources[fingerprint]} and {part.name}. Give every file once."
+            if fingerprint in sources:
+                problems.note(
+                    f"The file {source!r} was measured in two parts, {sources[fingerprint]} and "
+                    f"{part.name}. Give every file once."
                 )
-        return found
-
-    def measured(self, spec: MeasurementSpec) -> dict[str, Measured]:
-        """Every predictor on all rows."""
-        labels = _merged_labels(self._labels)
-        found = {}
-        for name, gathered in self._risks.items():
-            risks = gathered.compute()
-            classes = Expected(spec.known_metric, as_classes=labels is None)
-            if spec.known_metric is not None and spec.known_metric.name == "0-1":
-                refuse_if_never_right(name, risks, classes)
-            several = self.first is not None and bool(self.first.measures["several"])
-            seen = frozenset(domain for domain, known in self._seen.items() if known)
-            found[name] = Measured(risks, several, labels, facts=DomainFacts(seen))
-        return found
+        known |= seen
+        sources |= dict.fromkeys(part.sources, part.name)
 
 
-def _check_labels(labels: LabelStatistics | None, measured: Mapping[str, MeasuredRisks]) -> None:
-    """Raise if the labels in a file are not about the domains that were measured."""
-    if labels is None:
-        return
-    of = {str(domain) for risks in measured.values() for domain in risks.domains}
-    rows = len(labels.domains)
-    if {*labels.domains} != of or len(of) != rows or labels.counts.shape[:1] != (rows,):
-        raise ValueError("its labels are of other domains")
-    if labels.counts.ndim != 2 or not (np.isfinite(labels.counts) & (labels.counts >= 0)).all():
-        raise ValueError("its labels are not counted")
-    for found in (labels.means, labels.variances):
-        if found is not None and (found.shape != (rows,) or np.isinf(found).any()):
-            raise ValueError("its labels have other numbers than domains")
-    if (labels.means is None) != (labels.variances is None):
-        raise ValueError("its labels have no mean or no variance")
-
-
-def _seen_by_any(measured: Iterable[Measured]) -> frozenset[str] | None:
-    """The domains that a predictor has seen in training; None where no column says so."""
-    known = [each.facts.seen for each in measured if each.facts.seen is not None]
-    return frozenset[str]().union(*known) if known else None
-
-
-def _seen_in(part: EvaluatedPart) -> dict[str, bool | None]:
-    """Whether training has seen each domain of a part; None where no column says so."""
-    names = {str(name) for risks in part.predictors.values() for name in risks.domains}
-    return {name: None if part.seen is None else name in part.seen for name in names}
-
-
-def _merged_labels(parts: Sequence[LabelStatistics | None]) -> LabelStatistics | None:
-    """The labels of all rows per domain; None where a part does not know them."""
-    known = [part for part in parts if part is not None]
-    widths = {part.counts.shape[1] for part in known}
-    if len(known) < len(parts) or len(widths) != 1:
-        return None
-    place: dict[str, int] = {}
-    ids = np.array(
-        [place.setdefault(str(name), len(place)) for part in known for name in part.domains]
+def _merged_risks(parts: Sequence[MeasuredRisks]) -> MeasuredRisks:
+    """Names as strings: another part may have some that are not integers."""
+    names = [str(name) for part in parts for name in part.domains]
+    numbers = (
+        np.concatenate([getattr(part, key) for part in parts])
+        for key in ("counts", "risks", "variances")
     )
-    counts = np.zeros((len(place), widths.pop()))
-    np.add.at(counts, ids, np.concatenate([part.counts for part in known]))
-    if known[0].means is None:
-        return LabelStatistics(tuple(place), counts)
-    n = np.concatenate([part.counts[:, 0] for part in known])
-    means, s2 = (
-        np.concatenate([np.asarray(getattr(part, key)) for part in known])
-        for key in ("means", "variances")
-    )
-    _, means, squares = merged_moments(ids, n, means, s2 * n)
-    return LabelStatistics(tuple(place), counts, means, squares / counts[:, 0])
+    return MeasuredRisks.merged(names, *numbers)
 
 
 def _spec_of(measures: Mapping[str, Any], references: bool | None) -> MeasurementSpec:
@@ -365,13 +282,6 @@ def fingerprint(path: Path) -> str:
         file.seek(max(0, size - ENDS), os.SEEK_SET)
         digest.update(file.read(ENDS))
     return digest.hexdigest()
-
-
-def _plain(array: Numbers | None) -> Any:
-    """Nested lists for JSON, None for NaN."""
-    if array is None:
-        return None
-    return np.where(np.isnan(array), None, array).tolist()  # type: ignore[call-overload]
 
 
 def find_parts(patterns: Sequence[str]) -> list[Path]:

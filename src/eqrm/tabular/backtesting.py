@@ -52,12 +52,8 @@ from eqrm.evaluation.backtesting.results import (
     short_windows,
     windows_of,
 )
-from eqrm.evaluation.measuring.constants import (
-    BASE_RATE,
-    MEAN,
-    guess_name,
-)
 from eqrm.evaluation.presenting.plots import save_figure
+from eqrm.evaluation.references import BASE_RATE, MEAN, guess_name
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from eqrm.data.tables.preprocessor import Task
 from eqrm.domains import NumberedDomains
 from eqrm.estimators.tasks import Classification, Regression
-from eqrm.evaluation.measuring.constants import BASE_RATE, MEAN, guess_name
 from eqrm.evaluation.measuring.from_arrays import risks_of_losses
+from eqrm.evaluation.references import BASE_RATE, MEAN, guess_name
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.preparation import EncodedPart
 

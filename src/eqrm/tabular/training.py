@@ -20,7 +20,7 @@ from eqrm.data.splits import TimeSplit
 from eqrm.estimators.selection.surrogates import Surrogate, fitted
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
-from eqrm.evaluation.measuring.skill import Skill
+from eqrm.evaluation.measuring.measured import Skill
 from eqrm.level import Level
 from eqrm.tabular.choosing.candidates import Candidate
 from eqrm.tabular.choosing.contest import Contest, Decision, decide

@@ -27,11 +27,12 @@ from eqrm.evaluation.backtesting.words import backtest_text, write_backtest_page
 from eqrm.evaluation.evaluate import measured_predictors
 from eqrm.evaluation.evaluated_domains import EvaluatedDomains, left_out_in_words
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
 from eqrm.evaluation.measuring.domain_columns import domain_times
+from eqrm.evaluation.measuring.measured import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric
 from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, plain_label, shades
+from eqrm.evaluation.references import cross_fitted_constants
 from eqrm.text import counted, listed
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ domain. It must be true or false, and the same in all rows of a domain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,21 +27,12 @@ from eqrm.domains import (
 )
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.grouped_losses import selected
+from eqrm.evaluation.measuring.measured import DomainFacts
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.text import counted, shortened
 
 TRUTH = {"true": True, "false": False}
-
-
-@dataclass(frozen=True, eq=False)
-class DomainFacts:
-    """Names of domains as strings: those ``seen`` in training, and when each began.
-
-    ``seen`` is None where no column says so, ``began`` where no column orders the domains.
-    """
-
-    seen: frozenset[str] | None = None
-    began: Mapping[str, Any] | None = None
+MISSING = "count(*) - count(t)"
 
 
 def facts_of_files(table: TableFiles, names: Sequence[str], spec: MeasurementSpec) -> DomainFacts:
@@ -50,7 +40,14 @@ def facts_of_files(table: TableFiles, names: Sequence[str], spec: MeasurementSpe
     column = spec.seen_among(table.types)
     if spec.seen_among([SEEN]) == SEEN:
         table.refuse_later(SEEN)
-    seen = None if column is None else _seen_in_files(table, names, str(column))
+    seen = None
+    if column is not None:
+        text = f"CAST({table.column(column)} AS VARCHAR)"
+        found, rows = _by_domain(table, names, text, f"list(DISTINCT t), {MISSING}")
+        if any(missing for _, missing in rows):
+            refuse_untrue(column, None)
+        domains, flags = _flat(found, [values for values, _ in rows])
+        seen = _seen(domains, np.array(flags, dtype=object), column)
     began = None
     if spec.order is not None:
         domains, times = domain_times(table, names, spec.order)
@@ -63,13 +60,7 @@ def facts_of_arrays(spec: MeasurementSpec) -> DomainFacts:
     if spec.seen is None and spec.order is None:
         return DomainFacts()
     domains = number_domains(spec.domains)
-    seen = None
-    if spec.seen is not None:
-        flags = _flags(in_memory(spec.seen), len(domains.ids))
-        size = len(domains.names)
-        yes = np.bincount(domains.ids[flags], minlength=size)
-        no = np.bincount(domains.ids[~flags], minlength=size)
-        seen = _agreeing(domains.names, yes, no, SEEN)
+    seen = None if spec.seen is None else _seen(domains, in_memory(spec.seen), SEEN)
     began = None if spec.order is None else _began(domains, spec.order, "order")
     return DomainFacts(seen, began)
 
@@ -85,15 +76,22 @@ def domain_times(
     elif kind == "TIMESTAMP WITH TIME ZONE":
         moment = f"{moment} AT TIME ZONE 'UTC'"
         both = "[CAST(min(t) AS VARCHAR) || '+00:00', CAST(max(t) AS VARCHAR) || '+00:00']"
-    found, rows = _by_domain(table, names, moment, f"{both}, count(*) - count(t)")
-    absent = sum(row[1] for row in rows)
+    found, rows = _by_domain(table, names, moment, f"{both}, {MISSING}")
+    absent = sum(missing for _, missing in rows)
     if absent:
         raise DomainDataError(
             f"The order column {order!r} is missing in {counted(absent, 'row')}. Fill it in, or "
             "drop the rows."
         )
-    ids = np.repeat(np.arange(len(rows)), [len(row[0]) for row in rows])
-    return NumberedDomains(ids, tuple(found)), [time for row in rows for time in row[0]]
+    return _flat(found, [times for times, _ in rows])
+
+
+def _flat(
+    names: Sequence[Name], values: Sequence[Sequence[Any]]
+) -> tuple[NumberedDomains, list[Any]]:
+    """The values of all domains one after the other, with the domain of each."""
+    ids = np.repeat(np.arange(len(values)), [len(each) for each in values])
+    return NumberedDomains(ids, tuple(names)), [value for each in values for value in each]
 
 
 def truth_in_sql(table: TableFiles, column: str) -> str:
@@ -116,23 +114,6 @@ def refuse_untrue(column: str, value: Any = "something else") -> None:
     )
 
 
-def _seen_in_files(table: TableFiles, names: Sequence[str], column: str) -> frozenset[str]:
-    identifier = table.column(column)
-    flag = truth_in_sql(table, column)
-    found, rows = _by_domain(
-        table,
-        names,
-        f"{{'flag': {flag}, 'text': CAST({identifier} AS VARCHAR)}}",
-        "count(*) FILTER (WHERE t.flag), count(*) FILTER (WHERE NOT t.flag), "
-        "count(*) FILTER (WHERE t.flag IS NULL), max(t.text) FILTER (WHERE t.flag IS NULL)",
-    )
-    for *_, neither, example in rows:
-        if neither:
-            refuse_untrue(column, example)
-    yes, no = (np.array([row[place] for row in rows]) for place in (0, 1))
-    return _agreeing(found, yes, no, column)
-
-
 def _by_domain(
     table: TableFiles, names: Sequence[str], value: str, sums: str
 ) -> tuple[list[Name], list[tuple[Any, ...]]]:
@@ -145,38 +126,34 @@ def _by_domain(
     return domain_names(joined_columns(columns)), [row[len(held) :] for row in found]
 
 
-def _agreeing(
-    names: Sequence[Name], yes: NDArray[Any], no: NDArray[Any], column: str
-) -> frozenset[str]:
+def _seen(domains: NumberedDomains, values: NDArray[Any], column: str) -> frozenset[str]:
     """The domains whose rows all say that they were seen; raises where they disagree."""
-    both = [name for name, one, other in zip(names, yes, no, strict=True) if one and other]
+    if values.shape != domains.ids.shape:
+        raise DomainDataError(
+            f"{column} must hold true or false for each of {len(domains.ids):,} rows, got the "
+            f"shape {values.shape}."
+        )
+    flags = values
+    if values.dtype.kind != "b":
+        given = values.tolist()
+        found = [TRUTH.get(v.strip().lower()) if isinstance(v, str) else v for v in given]
+        for value, flag in zip(given, found, strict=True):
+            if not isinstance(flag, bool):
+                refuse_untrue(column, value)
+        flags = np.array(found, dtype=bool)
+    size = len(domains.names)
+    yes = np.bincount(domains.ids[flags], minlength=size) > 0
+    no = np.bincount(domains.ids[~flags], minlength=size) > 0
+    both = [domains.names[i] for i in np.flatnonzero(yes & no)]
     if both:
         raise DomainDataError(
             f"The column {column!r} is true in some rows and false in others of "
             f"{named_domains(both)}. Training has seen a domain or not: use the domains that the "
             "model was trained with, or a part of each."
         )
-    return frozenset(str(name) for name, one in zip(names, yes, strict=True) if one)
+    return frozenset(str(domains.names[i]) for i in np.flatnonzero(yes))
 
 
 def _began(domains: NumberedDomains, times: Any, what: str) -> dict[str, Any]:
     spans = domain_spans(domains.ids, domains.names, times, what, order_remedy())
     return dict(zip(map(str, domains.names), spans.first, strict=True))
-
-
-def _flags(values: NDArray[Any], rows: int) -> NDArray[np.bool_]:
-    if values.shape != (rows,):
-        raise DomainDataError(
-            f"{SEEN} must hold true or false for each of {rows:,} rows, got the shape "
-            f"{values.shape}."
-        )
-    if values.dtype.kind == "b":
-        return values
-    found = [
-        TRUTH.get(value.strip().lower()) if isinstance(value, str) else value
-        for value in values.tolist()
-    ]
-    for value, flag in zip(values.tolist(), found, strict=True):
-        if not isinstance(flag, bool):
-            refuse_untrue(SEEN, value)
-    return np.array(found, dtype=bool)

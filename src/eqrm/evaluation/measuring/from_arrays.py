@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
 from eqrm.data.tables.frames import in_memory
-from eqrm.domains import number_domains
-from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
-from eqrm.evaluation.measuring.constants import LabelStatistics
+from eqrm.domains import domain_names, named_domains, number_domains
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
+from eqrm.evaluation.measuring.measured import LabelStatistics, Measured, RowsOfPredictions
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import (
     Metric,
@@ -25,7 +24,6 @@ from eqrm.evaluation.measuring.metrics import (
     positions_of,
     single_column,
 )
-from eqrm.evaluation.measuring.prediction_rows import Measured, RowsOfPredictions
 from eqrm.evaluation.measuring.unusable_rows import (
     SHOWN,
     Expected,
@@ -35,14 +33,12 @@ from eqrm.evaluation.measuring.unusable_rows import (
 )
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks
 
+LARGEST_COUNT = 2.0**53
+"""Above this, float64 cannot represent every integer."""
+
 
 def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
     """The measured risks of every predictor, from the arrays that a specification holds."""
-    found, facts = _every_predictor(spec), facts_of_arrays(spec)
-    return {name: replace(each, facts=facts) for name, each in found.items()}
-
-
-def _every_predictor(spec: MeasurementSpec) -> dict[str, Measured]:
     if spec.aggregated:
         columns = [spec.domains, *(spec.columns[key] for key in AGGREGATED)]
         if any(isinstance(column, str) for column in columns):
@@ -51,45 +47,27 @@ def _every_predictor(spec: MeasurementSpec) -> dict[str, Measured]:
                 "columns={'count': …, 'mean': …, 'variance': …}."
             )
         merged = risks_of_aggregates(*columns, predictors=spec.predictor)
-        return {name: Measured(risks) for name, risks in merged.items()}
-    given = spec.predictions if spec.losses is None else spec.losses
-    by_name = given if isinstance(given, Mapping) else {"predictor": given}
-    return {str(name): _measured(str(name), column, spec) for name, column in by_name.items()}
+        found = {name: Measured(risks) for name, risks in merged.items()}
+    else:
+        given = spec.predictions if spec.losses is None else spec.losses
+        by_name = given if isinstance(given, Mapping) else {"predictor": given}
+        found = {str(name): _measured(str(name), each, spec) for name, each in by_name.items()}
+    facts = facts_of_arrays(spec)
+    return {name: replace(each, facts=facts) for name, each in found.items()}
 
 
 def _measured(name: str, column: Any, spec: MeasurementSpec) -> Measured:
     if spec.losses is not None:
         return Measured(risks_of_losses(name, column, spec.domains))
+    labels, predictions = in_memory(spec.labels), in_memory(column)
     if spec.set_metric is not None:
-        labels, given = in_memory(spec.labels), in_memory(column)
         numbered = number_domains(spec.domains, len(labels))
-        return Measured.by_metric(name, spec.set_metric, labels, stacked(given), numbered)
+        return Measured.by_metric(name, spec.set_metric, labels, stacked(predictions), numbered)
     metric = spec.known_metric
     if metric is not None:
-        risks = risks_of_predictions(name, spec.labels, column, spec.domains, metric)
-        if spec.with_references and metric.has_references:
-            return _with_rows(risks, column, spec, metric)
-        return Measured(risks)
-    losses = spec.metric(in_memory(spec.labels), in_memory(column))  # type: ignore[operator]
+        return _predicted(name, labels, predictions, spec, metric)
+    losses = spec.metric(labels, predictions)  # type: ignore[operator]
     return Measured(risks_of_losses(name, losses, spec.domains))
-
-
-def _with_rows(
-    risks: MeasuredRisks, column: Any, spec: MeasurementSpec, metric: Metric
-) -> Measured:
-    """Rows that were measured, and so are known to be usable; classes as predictions are not."""
-    labels, predictions = (
-        single_column(in_memory(spec.labels)),
-        single_column(stacked(in_memory(column))),
-    )
-    if metric.name == "0-1" and predictions.ndim == 1 and predictions.dtype.kind != "f":
-        return Measured(risks)
-    several, ids = predictions.ndim == 2, number_domains(spec.domains, len(labels)).ids
-    numbers = positions_of(labels.tolist()).astype(np.float64) if several else as_numbers(labels)
-    values = predictions.astype(np.float64) if several else as_numbers(predictions)
-    classes = values.shape[1] if several else 2 * (metric.classes is not None)
-    known = LabelStatistics.of_rows(risks.domains, ids, numbers, classes)
-    return Measured(risks, several, known, RowsOfPredictions(ids.astype(np.int32), numbers, values))
 
 
 def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
@@ -103,36 +81,39 @@ def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
     return _reduced(name, values, domains, Expected(), None, values)
 
 
-def risks_of_predictions(
-    name: str, labels: Any, predictions: Any, domains: Any, metric: Metric
-) -> MeasuredRisks:
-    """The same for the losses of predictions: (n,), or (n, K) probabilities of classes.
-
-    >>> from eqrm.evaluation.measuring.metrics import metric_of
-    >>> risks_of_predictions("a", [1, 0], [0.5, 0.5], [1, 2], metric_of("brier")).risks.tolist()
-    [0.25, 0.25]
-    """
-    labels, predictions = (
-        single_column(in_memory(labels)),
-        single_column(stacked(in_memory(predictions))),
-    )
+def _predicted(
+    name: str,
+    labels: NDArray[Any],
+    predictions: NDArray[Any],
+    spec: MeasurementSpec,
+    metric: Metric,
+) -> Measured:
+    """Predictions (n,) or probabilities (n, K) of classes by a loss, with their rows if wanted."""
+    labels, predictions = single_column(labels), single_column(stacked(predictions))
     if predictions.shape[:1] != labels.shape or predictions.ndim > 2:
         raise DomainDataError(
             f"{name}: labels must have the shape (n,) and predictions (n,) or (n, classes), got "
             f"{labels.shape} and {predictions.shape}."
         )
-    if predictions.ndim == 2:
-        places = positions_of(labels.tolist())
-        losses = class_losses(metric, places, _probabilities(name, predictions))
-        expected = Expected(metric, several=True)
-    elif metric.name == "0-1" and predictions.dtype.kind != "f":
-        losses = _wrong_classes(labels, predictions)
-        expected = Expected(metric, as_classes=True)
+    several = predictions.ndim == 2
+    if not several and metric.name == "0-1" and predictions.dtype.kind != "f":
+        losses, expected = _wrong_classes(labels, predictions), Expected(metric, as_classes=True)
+        return Measured(_reduced(name, losses, spec.domains, expected, labels, predictions))
+    if several:
+        places, given = positions_of(labels.tolist()), _probabilities(name, predictions)
+        losses, numbers = class_losses(metric, places, given), places.astype(np.float64)
     else:
+        numbers, given = as_numbers(labels), as_numbers(predictions)
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = metric.of_arrays(as_numbers(labels), as_numbers(predictions))
-        expected = Expected(metric)
-    return _reduced(name, losses, domains, expected, labels, predictions)
+            losses = metric.of_arrays(numbers, given)
+    expected = Expected(metric, several=several)
+    risks = _reduced(name, losses, spec.domains, expected, labels, predictions)
+    if not (spec.with_references and metric.has_references):
+        return Measured(risks)
+    ids = number_domains(spec.domains, len(labels)).ids
+    classes = given.shape[1] if several else 2 * (metric.classes is not None)
+    known = LabelStatistics.of_rows(risks.domains, ids, numbers, classes)
+    return Measured(risks, several, known, RowsOfPredictions(ids.astype(np.int32), numbers, given))
 
 
 def stacked(values: NDArray[Any]) -> NDArray[Any]:
@@ -191,3 +172,107 @@ def _reduced(
     risks = found.measured()
     refuse_if_never_right(name, risks, expected)
     return risks
+
+
+def risks_of_aggregates(
+    domains: Any,
+    counts: Any,
+    means: Any,
+    variances: Any,
+    *,
+    predictors: Any = None,
+    part: bool = False,
+) -> dict[str, MeasuredRisks]:
+    """Rows of n examples with the mean and the variance (divisor n − 1) of their losses.
+
+    In SQL: ``SELECT domain, count(*) AS n, avg(loss) AS mean, var_samp(loss) AS variance
+    FROM … GROUP BY domain``. The variance of a row with one example is ignored. ``predictors``
+    names the predictor of each row. A ``part`` of all rows may be of one domain. Rows of one domain
+    and predictor are merged, as parts of its examples; a table that was read twice, or that holds
+    several predictors without saying so, would silently give wrong numbers and is refused.
+
+    >>> risks_of_aggregates(["a", "b", "a"], [2, 1, 1], [0.5, 0.25, 0.8], [0.5, None, None])
+    {'predictor': MeasuredRisks(domains=('a', 'b'), counts=array([3, 1]), risks=array([0.6 , ...
+    >>> risks_of_aggregates(["a", "b"], [2, 0], [0.5, 0.25], [0.5, 0.5])
+    Traceback (most recent call last):
+    ...
+    eqrm.errors.DomainDataError: n must be an integer of at least 1, got 0 for domain 'b'. ...
+    """
+    names = np.array(domain_names(in_memory(domains).tolist()), dtype=object)
+    numbers = [as_numbers(in_memory(values)) for values in (counts, means, variances)]
+    _refuse_impossible(names, *numbers)
+    if predictors is None:
+        return {"predictor": _merged(names, *numbers, part=part, several=True)}
+    given = in_memory(predictors).tolist()
+    absent = [row for row, name in enumerate(given, 1) if is_missing(name)]
+    if absent:
+        raise DomainDataError(
+            f"The predictor of row {absent[0]} is missing. Fill it in or drop the row."
+        )
+    of_row = np.array([str(name) for name in given], dtype=object)
+    return {
+        name: _merged(*(values[of_row == name] for values in (names, *numbers)), part=part)
+        for name in dict.fromkeys(of_row.tolist())
+    }
+
+
+def _merged(
+    names: NDArray[Any],
+    n: Numbers,
+    mean: Numbers,
+    variance: Numbers,
+    *,
+    part: bool,
+    several: bool = False,
+) -> MeasuredRisks:
+    """Rows of one predictor, or of ``several`` without a column that tells them apart."""
+    place = {name: i for i, name in enumerate(dict.fromkeys(names.tolist()))}
+    if len(place) < len(names):
+        ids = np.array([place[name] for name in names.tolist()])
+        rows = np.stack([ids, n, mean, np.where(n > 1, variance, 0.0)])
+        if np.unique(rows, axis=1, return_counts=True)[1].min() > 1:
+            raise DomainDataError(
+                "Every row occurs more than once, with the same domain, n, mean and variance. "
+                "Check whether a file was read or written twice, and remove the copies."
+            )
+        if several:
+            _refuse_predictors(ids, n)
+    variance = np.where(n > 1, variance, np.nan)
+    return MeasuredRisks.merged(names.tolist(), n, mean, variance, part=part)
+
+
+def _refuse_predictors(ids: NDArray[np.int64], n: Numbers) -> None:
+    rows, first = np.bincount(ids), np.unique(ids, return_index=True)[1]
+    if rows.min() == rows.max() and (n == n[first][ids]).all():
+        raise DomainDataError(
+            f"Every domain has {rows[0]} rows with the same n, as if {rows[0]} predictors were "
+            "measured on the same examples. Name the column that tells the predictors apart "
+            f"({Setting('predictor', 'COLUMN')}). If the rows are parts of one predictor's "
+            "examples, name a column that holds the predictor's name in every row."
+        )
+
+
+def _refuse_impossible(names: NDArray[Any], n: Numbers, mean: Numbers, variance: Numbers) -> None:
+    with np.errstate(invalid="ignore"):
+        uncountable = ~((n >= 1) & (n == np.floor(n)) & np.isfinite(n))
+        negative = (n > 1) & ~(np.isfinite(variance) & (variance >= 0.0))
+    for values, wrong, rule, advice in (
+        (n, uncountable, "n must be an integer of at least 1", "Leave out rows without examples"),
+        (n, n > LARGEST_COUNT, "n must be at most 2^53", "Check n for overflow"),
+        (
+            mean,
+            ~np.isfinite(mean),
+            "mean must be a finite number",
+            "Check the losses of these domains for NaN or overflow",
+        ),
+        (
+            variance,
+            negative,
+            "variance must be a finite number of at least 0",
+            "Use the variance of the losses in the row, var_samp in most SQL engines",
+        ),
+    ):
+        if wrong.any():
+            rows = np.flatnonzero(wrong)
+            where = named_domains(list(dict.fromkeys(names[rows].tolist())))
+            raise DomainDataError(f"{rule}, got {values[rows[0]]:g} for {where}. {advice}.")

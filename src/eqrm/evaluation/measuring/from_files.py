@@ -14,10 +14,11 @@ from eqrm.data.tables.frames import in_memory
 from eqrm.domains import ADVICE, joined_columns, number_domains
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
-from eqrm.evaluation.measuring.aggregated import risks_of_aggregates
 from eqrm.evaluation.measuring.domain_columns import facts_of_files
-from eqrm.evaluation.measuring.from_arrays import stacked
+from eqrm.evaluation.measuring.from_arrays import risks_of_aggregates, stacked
 from eqrm.evaluation.measuring.grouped_losses import (
+    ROWS_AT_A_TIME,
+    PredictionTable,
     grouped_losses,
     missing_domains,
     names_of_domains,
@@ -30,9 +31,9 @@ from eqrm.evaluation.measuring.loss_columns import (
     named_columns,
     template_columns,
 )
+from eqrm.evaluation.measuring.measured import Measured
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MOST_ROWS, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import as_numbers
-from eqrm.evaluation.measuring.prediction_rows import ROWS_AT_A_TIME, Measured, PredictionTable
 from eqrm.evaluation.measuring.set_metrics import SetMetric
 from eqrm.risks import MeasuredRisks
 from eqrm.text import listed

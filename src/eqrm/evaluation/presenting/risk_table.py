@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER
 from eqrm.data.tables.frames import data_frame
 from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
-from eqrm.evaluation.measuring.skill import Skill
+from eqrm.evaluation.measuring.measured import Skill
 from eqrm.evaluation.presenting.table_cells import (
     Cell,
     Statistic,

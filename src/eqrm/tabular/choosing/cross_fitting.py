@@ -29,9 +29,14 @@ from eqrm.estimators.selection.surrogates import (
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.nested.findings import INDEPENDENT
-from eqrm.evaluation.measuring.constants import LabelStatistics, cross_fitted_constants
+from eqrm.evaluation.measuring.measured import (
+    LabelStatistics,
+    Skill,
+    skill_of_classes,
+    skill_of_numbers,
+)
 from eqrm.evaluation.measuring.metrics import metric_of
-from eqrm.evaluation.measuring.skill import Skill, skill_of_classes, skill_of_numbers
+from eqrm.evaluation.references import cross_fitted_constants
 from eqrm.level import Level
 from eqrm.linear.scored_rows import probabilities_of
 from eqrm.linear.solving.search import SOLVES_TOLD

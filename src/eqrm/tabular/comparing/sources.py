@@ -20,7 +20,7 @@ from eqrm.data.tables.files import opened
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
-from eqrm.evaluation.measuring.constants import BASE_RATE, GUESSES, MEAN
+from eqrm.evaluation.references import BASE_RATE, GUESSES, MEAN
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
 from eqrm.risks import MeasuredRisks

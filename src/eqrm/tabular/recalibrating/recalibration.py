@@ -24,10 +24,10 @@ from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.gains import Gain, gain_over
 from eqrm.evaluation.inference.resampling import smooth_quantile
-from eqrm.evaluation.measuring.constants import BASE_RATE, MEAN, guess_name
 from eqrm.evaluation.measuring.domain_columns import domain_times, facts_of_files
+from eqrm.evaluation.measuring.grouped_losses import PredictionTable
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-from eqrm.evaluation.measuring.prediction_rows import PredictionTable
+from eqrm.evaluation.references import BASE_RATE, MEAN, guess_name
 from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
 from eqrm.linear.scored_rows import Correction, ScoredRows, logits_of

@@ -21,7 +21,6 @@ from eqrm.cli import (
     evaluate,
     figure,
     plan,
-    predict,
     recalibrate,
     sweep,
     table,
@@ -44,7 +43,7 @@ app = typer.Typer(
 COMMANDS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = {
     "Start here": {
         "train": (train.train, "Train on a table and get the best model for new domains."),
-        "predict": (predict.predict, "Predict for the rows of a table by a trained model."),
+        "predict": (train.predict, "Predict for the rows of a table by a trained model."),
         "evaluate": (evaluate.evaluate, "Judge predictions of any model, domain by domain."),
     },
     "Models you have": {

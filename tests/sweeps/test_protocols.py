@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from eqrm.cli import app
 from eqrm.errors import SettingError
-from eqrm.objectives.domainbed.losses import DomainBedIRM
+from eqrm.objectives.penalties import DomainBedIRM
 from eqrm.objectives.registry import PRESETS
 from eqrm.sweeps.execution import execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep

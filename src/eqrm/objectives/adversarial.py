@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -238,3 +238,64 @@ def integer_classes(y: Tensor) -> Tensor:
             f"CDANN needs one class per example, got y of shape {tuple(y.shape)}."
         )
     return y.reshape(-1).long()
+
+
+@dataclass(eq=False, repr=False)
+class AlternatingAdversary(DomainAdversary):
+    """What DomainBed's DANN and CDANN share: a step trains the discriminator *or* the predictor.
+
+    Of 1 + d steps, counted from 1, those whose number modulo 1 + d is below d train the
+    discriminator (d = ``discriminator_steps``), each on its own batch: the first step of d = 1
+    trains the predictor. The predictor descends R̄ − λ·L_d with the gradient penalty in L_d, and
+    its Adam has the discriminator's betas. The papers update both at once, reverse the gradient
+    of the cross-entropy alone, and have no gradient penalty.
+    """
+
+    preset = "domainbed"
+
+    def predictor_optimizer(self, choice: OptimizerChoice, learning_rate: float) -> OptimizerChoice:
+        """The run's, with β = (beta1, .9)."""
+        return replace(choice, betas=(self.beta1, 0.9))
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update, of the discriminator or of the predictor."""
+        self.require_domains(len(batch.rows_by_domain()), "the batch")
+        features = predictor.features(batch.x)
+        penalise = self.gradient_penalty > 0
+        if (step + 1) % (1 + self.discriminator_steps) < self.discriminator_steps:
+            loss = self.discriminator_loss(features.detach(), batch, penalise)
+            yield Update(loss, tuple(self.parameters()), "discriminator")
+            return
+        risk = predictor.losses(predictor.head(features), batch.y).mean()
+        against = self.discriminator_loss(features, batch, penalise)
+        yield Update(risk - self.reversal_strength * against, tuple(predictor.parameters()))
+
+
+class DomainBedDANN(AlternatingAdversary, DANN):
+    """DANN (Ganin et al. 2016), a step for the discriminator or for the predictor.
+
+    >>> DomainBedDANN().discriminator_steps
+    1
+    """
+
+    def example_weights(self, batch: Batch) -> Tensor:
+        """1/n: examples count equally."""
+        return torch.full_like(batch.domains, 1 / len(batch.domains), dtype=torch.float64)
+
+
+class DomainBedCDANN(AlternatingAdversary, CDANN):
+    """CDANN (Li, Tian, Gong et al. 2018), with classes that count equally in the whole batch.
+
+    An example weighs 1/(K·n_k), where n_k counts its class in the batch and K is the largest
+    class in it plus one: classes that are missing between count too. The paper balances the
+    classes within each domain and trains a discriminator per class.
+
+    >>> DomainBedCDANN().min_domains
+    2
+    """
+
+    def example_weights(self, batch: Batch) -> Tensor:
+        """1/(K·n_k) for an example of class k."""
+        classes = integer_classes(batch.y)
+        counts = torch.bincount(classes)
+        return 1 / (counts[classes].double() * len(counts))

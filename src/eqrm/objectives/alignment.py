@@ -145,3 +145,24 @@ def gaussian_kernel(features: Tensor, gammas: Sequence[float]) -> Tensor:
     norms = centred.square().sum(dim=1)
     squared = (norms[:, None] + norms[None, :] - 2 * centred @ centred.T).clamp_min(0)
     return torch.stack([torch.exp(-gamma * squared) for gamma in gammas]).sum(dim=0)
+
+
+@dataclass(eq=False, repr=False)
+class DomainBedCORAL(CORAL):
+    """CORAL with the means of the features, and without the factor ¼ (Sun & Saenko 2016).
+
+    The distance is mean (C_i − C_j)² + mean (μ_i − μ_j)², over the entries of covariances and
+    means; the paper has the first term, divided by 4.
+
+    >>> DomainBedCORAL().match_means
+    True
+    """
+
+    preset = "domainbed"
+    match_means: bool = hyperparameter(
+        True, "compare the features' means too, as DomainBed does", FLAG
+    )
+
+    def distance(self, features: Sequence[Tensor]) -> Tensor:
+        """The mean over pairs of ‖C_i − C_j‖²_F/d² + ‖μ_i − μ_j‖²/d."""
+        return 4 * super().distance(features)

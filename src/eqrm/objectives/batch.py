@@ -84,10 +84,7 @@ class Batch:
         except DomainDataError as error:
             if error.index is None or not self.names:
                 raise
-            position = error.index[-1]
-            name = f"domain {self.names[position]!r} "
-            message = str(error).replace(f"domain {position} ", name, 1)
-            raise DomainDataError(message, index=error.index) from None
+            raise error.about(self.names[error.index[-1]], error.index) from None
 
     def rows_by_domain(self) -> dict[int, Tensor]:
         """The rows of each domain that is present, in the order of the domains.

@@ -22,6 +22,7 @@ from eqrm.objectives.hyperparameters import ChoiceSpace, hyperparameter
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.images import Fractions, ImageScaling
 from eqrm.predictors.layers import first_layer, input_size, layers, widened
+from eqrm.risks import domain_risks
 
 
 def domain_means(values: Tensor, domains: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -231,3 +232,58 @@ def prepared_by(objective: Objective, predictor: Predictor, kind: type[P]) -> P:
             f"{name}.prepare(predictor, num_domains) returns, got {type(predictor).__name__}."
         )
     return predictor
+
+
+class DomainBedARM(ARM):
+    """ARM-CML (Zhang et al. 2021) with batch norm in the context network, for images.
+
+    DomainBed predicts new images in groups of its batch size, in the order of their files, or
+    all of a batch together; here the examples of a domain in a batch are its context. Its
+    pretrained first layer repeats the weights of the first channel for the context, ours starts
+    them at random.
+
+    >>> from eqrm.predictors import CNN
+    >>> predictor = DomainBedARM().prepare(CNN(3, 2), num_domains=4)
+    >>> [type(layer).__name__ for layer in predictor.context]
+    ['Conv2d', 'BatchNorm2d', 'ReLU', 'Conv2d', 'BatchNorm2d', 'ReLU', 'Conv2d']
+    """
+
+    preset = "domainbed"
+    normalised = True
+
+
+class NoisyTransferPredictor(MarginalTransferPredictor):
+    """DomainBed's MTL network: head([features, noise]), fresh normal noise for every example."""
+
+    def _outputs(self, features: Tensor, embeddings: Tensor) -> Tensor:
+        return super()._outputs(features, torch.randn_like(features))
+
+
+class DomainBedMTL(MTL):
+    """MTL (Blanchard et al. 2021), with DomainBed's noise in the place of embeddings.
+
+    DomainBed's code fills the embedding of the domain with normal noise before the head sees it
+    (an in-place ``normal_``), in training and prediction, so that nothing is transferred; the
+    paper has no noise. It minimises the sum of the domains' risks, not their mean. The running
+    means, which start at 0, are kept and never used. Use MTL without the preset for the method.
+
+    >>> DomainBedMTL().update_rate
+    0.99
+    """
+
+    preset = "domainbed"
+
+    def prepare(self, predictor: Predictor, num_domains: int) -> NoisyTransferPredictor:
+        """Widen the head and make room for the domains' embeddings."""
+        predictor = Objective.prepare(self, predictor, num_domains)
+        made = NoisyTransferPredictor(predictor, num_domains)
+        made.seen.fill_(True)  # the first batch moves the running means from 0, as later ones do
+        return made
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor."""
+        network = prepared_by(self, predictor, NoisyTransferPredictor)
+        outputs = network.while_training(batch.x, batch.domains, self.update_rate)
+        losses = predictor.losses(outputs, batch.y)
+        risks = domain_risks(losses, batch.domains, batch.num_domains)
+        yield Update(risks.values.sum(), tuple(predictor.parameters()))

@@ -183,3 +183,35 @@ class SD(Objective):
         squares = outputs.square().reshape(len(outputs), -1).mean(dim=1)
         losses = predictor.losses(outputs, batch.y) + self.penalty_weight * squares
         yield Update(mean_risk(losses, batch), tuple(predictor.parameters()))
+
+
+@dataclass(eq=False, repr=False)
+class DomainBedIRM(IRM):
+    """IRM with the product of the gradients of two halves (Arjovsky et al. 2019, appendix D).
+
+    The halves are every other example of a domain's batch. The paper's own experiments square
+    the gradient of the whole batch. DomainBed's weight is 1, not 0, before the annealing ends.
+
+    >>> DomainBedIRM().unbiased
+    True
+    """
+
+    preset = "domainbed"
+    unbiased: bool = hyperparameter(
+        True, "estimate each square from two halves of the domain's examples", FLAG
+    )
+
+
+@dataclass(eq=False, repr=False)
+class DomainBedIGA(IGA):
+    """IGA with a sum over domains in the penalty (Koyama & Yamaguchi 2020 have their mean).
+
+    >>> DomainBedIGA().penalty_weight
+    1000.0
+    """
+
+    preset = "domainbed"
+
+    def penalty(self, risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Tensor:
+        """Σ_e ‖∇R_e − ∇R̄‖²."""
+        return len(risks) * super().penalty(risks, parameters)

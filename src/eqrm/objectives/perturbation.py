@@ -219,44 +219,53 @@ class SagNet(Objective):
         yield Update(self.adversarial_weight * unsure, parameters)
 
 
-def style_of(features: Tensor, epsilon: float = 1e-5) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each example: over space for maps, else over features.
+EPSILON = 1e-5
+"""What SagNet adds to variances."""
+
+
+def style_of(features: Tensor, unbiased: bool = False) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each example: over space for maps, else over features.
 
     Features (n, d) give (n, 1); maps (n, channels, height, width) give (n, channels, 1, 1).
     """
     over = tuple(range(2, features.ndim)) if features.ndim > 2 else (1,)
     mean = features.mean(dim=over, keepdim=True)
-    variance = features.var(dim=over, keepdim=True, unbiased=False)
-    return mean, (variance + epsilon).sqrt()
+    return mean, features.var(dim=over, keepdim=True, unbiased=unbiased)
 
 
-def randomise_style(features: Tensor) -> Tensor:
+def randomise_style(features: Tensor, variances: bool = False) -> Tensor:
     """Each example's content with a style between its own and another's (paper, SR).
 
-    The mixing share is uniform on [0, 1], one draw per example.
+    The mixing share is uniform on [0, 1], one draw per example; it mixes means and standard
+    deviations, or means and unbiased ``variances``.
 
     >>> features = torch.randn(4, 6)
-    >>> mean, deviation = style_of(features)
     >>> mixed = randomise_style(features)
-    >>> mixed_mean, mixed_deviation = style_of(mixed)
-    >>> content = (features - mean) / deviation
-    >>> bool(torch.isclose(content, (mixed - mixed_mean) / mixed_deviation, atol=1e-3).all())
+    >>> mean, variance = style_of(mixed)
+    >>> content = (mixed - mean) / variance.sqrt()
+    >>> mean, variance = style_of(features)
+    >>> bool(torch.isclose(content, (features - mean) / variance.sqrt(), atol=1e-3).all())
     True
     """
-    mean, deviation = style_of(features)
+    mean, variance = style_of(features, variances)
     other = torch.randperm(len(features), device=features.device)
     share = torch.rand(len(features), *[1] * (features.ndim - 1)).to(features)
-    new_mean = share * mean + (1 - share) * mean[other]
-    new_deviation = share * deviation + (1 - share) * deviation[other]
-    return (features - mean) / deviation * new_deviation + new_mean
+    deviation = (variance + EPSILON).sqrt()
+
+    def mixed(values: Tensor) -> Tensor:
+        return share * values + (1 - share) * values[other]
+
+    new = (mixed(variance) + EPSILON).sqrt() if variances else mixed(deviation)
+    return (features - mean) / deviation * new + mixed(mean)
 
 
-def randomise_content(features: Tensor) -> Tensor:
+def randomise_content(features: Tensor, unbiased: bool = False) -> Tensor:
     """Another example's content in each example's own style (paper, CR).
 
     The content is a constant: gradients flow through the style alone.
     """
-    mean, deviation = style_of(features)
+    mean, variance = style_of(features, unbiased)
+    deviation = (variance + EPSILON).sqrt()
     other = torch.randperm(len(features), device=features.device)
     content = ((features - mean) / deviation)[other].detach()
     return content * deviation + mean
@@ -272,3 +281,83 @@ def _split(predictor: Predictor, at: int) -> Predictor:
     modules = list(featurizer)
     head = nn.Sequential(*modules[at:], predictor.head)
     return Predictor(nn.Sequential(*modules[:at]), head, predictor.loss)
+
+
+@dataclass(eq=False, repr=False)
+class DomainBedMixup(Mixup):
+    """Mixup (Zhang et al. 2018) of two domains' examples in their order.
+
+    Pairs of domains are a random circle, with one share per pair; the larger batch of a pair is
+    cut to the size of the smaller. The paper has one shuffled batch and no domains.
+
+    >>> DomainBedMixup().concentration
+    0.2
+    """
+
+    preset = "domainbed"
+
+    def pairs(self, batch: Batch) -> list[tuple[Tensor, Tensor, float]]:
+        """For each pair of domains the rows of both, and the share of the first."""
+        rows = list(batch.rows_by_domain().values())
+        self.require_domains(len(rows), "the batch")
+        share = torch.distributions.Beta(self.concentration, self.concentration)
+        circle = torch.randperm(len(rows)).tolist()
+        found = []
+        for here, there in zip(circle, circle[1:] + circle[:1], strict=True):
+            size = min(len(rows[here]), len(rows[there]))
+            found.append((rows[here][:size], rows[there][:size], float(share.sample())))
+        return found
+
+    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
+        """One update of the whole predictor, on mixed examples only."""
+        x, pairs = mixable(batch.x), self.pairs(batch)
+        terms = []
+        for first, second, share in pairs:
+            mixed = share * x[first] + (1 - share) * x[second]
+            outputs = predictor(mixed, batch.domains[first])
+            terms.append(share * predictor.losses(outputs, batch.y[first]).mean())
+            terms.append((1 - share) * predictor.losses(outputs, batch.y[second]).mean())
+        yield Update(torch.stack(terms).sum() / len(pairs), tuple(predictor.parameters()))
+
+
+@dataclass(eq=False, repr=False)
+class DomainBedRSC(RSC):
+    """RSC with percentiles (Huang, Wang, Xing & Huang 2020, eq. 1–5).
+
+    What is not below the percentile 100·(1 − share) of its row is muted, with percentiles
+    interpolated between values: at least one feature and one example, also at a share of 0. The
+    paper mutes a number of features that is the share of all, and alternates between muting
+    whole channels and places, which DomainBed's vectors of features do not have.
+
+    >>> DomainBedRSC(feature_drop=0.5).example_drop
+    0.3333333333333333
+    """
+
+    preset = "domainbed"
+
+    def kept(self, values: Tensor, share: float) -> Tensor:
+        """1 below the percentile of each row, else 0."""
+        wide = values.to(torch.promote_types(values.dtype, torch.float32))
+        limit = torch.quantile(wide, 1 - share, dim=1, keepdim=True)
+        return (wide < limit).to(values.dtype)
+
+
+class DomainBedSagNet(SagNet):
+    """SagNet (Nam et al. 2021) between featurizer and head, mixing variances.
+
+    The paper cuts a ResNet in the middle, and mixes standard deviations of channels. DomainBed's
+    styles are the mean and the variance (over d − 1) of an example's d features.
+
+    >>> DomainBedSagNet().adversarial_weight
+    0.1
+    """
+
+    preset = "domainbed"
+
+    def other_style(self, features: Tensor) -> Tensor:
+        """Each example's content, with means and variances between its own and another's."""
+        return randomise_style(features, variances=True)
+
+    def other_content(self, features: Tensor) -> Tensor:
+        """Another example's content, a constant, in each example's own style."""
+        return randomise_content(features, unbiased=True)

@@ -31,29 +31,35 @@ OBJECTIVES: Registry[Any] = Registry(
 )
 """Name → its class. ``eqrm.objective`` makes one (``eqrm.objectives.base``)."""
 
-_LOSSES, _NETWORKS = "eqrm.objectives.domainbed.losses", "eqrm.objectives.domainbed.networks"
 PRESETS: dict[str, Registry[Any]] = {
     "domainbed": Registry(
         "objective of DomainBed",
         {
-            "arm": f"{_NETWORKS}:DomainBedARM",
-            "cdann": f"{_NETWORKS}:DomainBedCDANN",
-            "coral": f"{_LOSSES}:DomainBedCORAL",
-            "dann": f"{_NETWORKS}:DomainBedDANN",
-            "eqrm": f"{_LOSSES}:DomainBedEQRM",
+            "arm": "eqrm.objectives.domain_context:DomainBedARM",
+            "cdann": "eqrm.objectives.adversarial:DomainBedCDANN",
+            "coral": "eqrm.objectives.alignment:DomainBedCORAL",
+            "dann": "eqrm.objectives.adversarial:DomainBedDANN",
+            "eqrm": "eqrm.objectives.risk_based:DomainBedEQRM",
             "erm": "eqrm.objectives.risk_based:ERM",  # ours is theirs, here and below
             "groupdro": "eqrm.objectives.risk_based:GroupDRO",
-            "iga": f"{_LOSSES}:DomainBedIGA",
-            "irm": f"{_LOSSES}:DomainBedIRM",
-            "mixup": f"{_LOSSES}:DomainBedMixup",
-            "mldg": f"{_LOSSES}:DomainBedMLDG",
+            "iga": "eqrm.objectives.penalties:DomainBedIGA",
+            "irm": "eqrm.objectives.penalties:DomainBedIRM",
+            "mixup": "eqrm.objectives.perturbation:DomainBedMixup",
+            "mldg": "eqrm.objectives.meta:DomainBedMLDG",
             "mmd": "eqrm.objectives.alignment:MMD",
-            "mtl": f"{_NETWORKS}:DomainBedMTL",
-            "rsc": f"{_LOSSES}:DomainBedRSC",
-            "sagnet": f"{_NETWORKS}:DomainBedSagNet",
+            "mtl": "eqrm.objectives.domain_context:DomainBedMTL",
+            "rsc": "eqrm.objectives.perturbation:DomainBedRSC",
+            "sagnet": "eqrm.objectives.perturbation:DomainBedSagNet",
             "sd": "eqrm.objectives.penalties:SD",
             "vrex": "eqrm.objectives.risk_based:VREx",
         },
     ),
 }
-"""Name of a preset → its objectives: those whose update is that of somebody else's code."""
+"""Name of a preset → its objectives: those whose update is that of somebody else's code.
+
+Each ``DomainBed…`` class makes the update that DomainBed (Gulrajani & Lopez-Paz 2021, and the code
+beside it) makes on the same network and batch. Its docstring says where that code differs from the
+paper of the method, and from our class, beside which it stands. DomainBed's batches hold equally
+many examples of every training domain, for which the mean over examples and that over domains are
+one.
+"""

@@ -5,9 +5,7 @@ A fixed sample of the grid that ``make verify`` runs in full.
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from collections import defaultdict
 from unittest import mock
 
@@ -20,7 +18,6 @@ import eqrm
 from cases import in_full
 from eqrm.distributions.kde import native
 from eqrm.distributions.order_statistics import median_distance, row_median_distance
-from oracle import kde_mpmath
 from oracle.bandwidths_mpmath import RULES, bandwidth_of
 from oracle.grid import Case, sample_of_grid
 from oracle.kde_mpmath import WORKING_DIGITS, kde_truth
@@ -188,24 +185,3 @@ def test_empirical_quantiles_match_numpys(m: int, alpha: float) -> None:
     linear = eqrm.Empirical(risks, interpolation="linear").quantile(alpha)
     assert float(step) == np.quantile(values, alpha, method="inverted_cdf")
     assert float(linear) == pytest.approx(float(np.quantile(values, alpha)), rel=1e-13)
-
-
-def test_the_truth_is_the_same_without_python_flint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pytest.importorskip("flint")
-    monkeypatch.setitem(sys.modules, "flint", None)
-    found = importlib.util.spec_from_file_location("oracle.without_flint", kde_mpmath.__file__)
-    assert found is not None
-    assert found.loader is not None
-    without = importlib.util.module_from_spec(found)
-    monkeypatch.setitem(sys.modules, found.name, without)
-    found.loader.exec_module(without)
-    assert without._erfc is mp.erfc
-    assert kde_mpmath._erfc is not mp.erfc
-    for log_tail in (-0.2, -3.0, -1000.0):
-        given = [0.1, 0.5, 0.4, 2.0], log_tail, "gaussian-optimal", [1.0, 2.0, 0.0, 1.0]
-        one, other = kde_mpmath.kde_truth(*given), without.kde_truth(*given)
-        with mp.workdps(WORKING_DIGITS):
-            assert abs(one.quantile - other.quantile) < mp.mpf(10) ** -60
-        np.testing.assert_allclose(one.gradient, other.gradient, rtol=1e-15)

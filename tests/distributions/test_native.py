@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib.util
 import multiprocessing
 import os
-import statistics
 import subprocess
 import sys
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +19,6 @@ import torch
 
 import eqrm
 from eqrm.distributions.kde import native, root
-from eqrm.distributions.kde.sums import Equation
 
 ROOT = Path(__file__).parents[2]
 needs_native = pytest.mark.skipif(
@@ -176,25 +173,6 @@ def test_long_rows_in_single_precision_need_no_copy_in_double(alpha: float) -> N
 
 
 @needs_native
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_risks_are_put_in_bins_eight_at_a_time_as_one_by_one(dtype: torch.dtype) -> None:
-    """Processors with vectors of eight numbers take eight risks together, others each alone."""
-    risks = _risks(1_001).to(dtype)
-    settings = 1.5, 12.0, 16.0, 40
-    found = native.Passes(risks).bins(*settings)
-    alone = np.sum([native.Passes(part).bins(*settings) for part in risks.split(7)], axis=0)
-    np.testing.assert_allclose(found[4:-4], alone[4:-4], rtol=0.0, atol=1e-13)
-    for beside in (slice(0, 4), slice(-4, None)):
-        assert found[beside, 0].sum() == alone[beside, 0].sum() > 0.0
-    u = 12.0 + 16.0 * (risks.double().numpy() - 1.5)
-    within = u[(u > 0.0) & (u < 40.0)]
-    powers = (within - np.floor(within) - 0.5) ** np.arange(8)[:, None]
-    for power, column in zip(powers, found.T, strict=True):
-        counted = np.bincount(within.astype(int), power, minlength=40)
-        np.testing.assert_allclose(column[4:-4], counted, rtol=0.0, atol=1e-12)
-
-
-@needs_native
 @pytest.mark.parametrize("alpha", [0.02, 0.5, 0.75, 0.99])
 def test_a_long_row_of_few_values_is_that_of_the_values_weighted(alpha: float) -> None:
     values = torch.tensor([0.0, 0.3, 1.0, 1.1, 2.5, 4.0, 4.25], dtype=torch.float64)
@@ -205,16 +183,6 @@ def test_a_long_row_of_few_values_is_that_of_the_values_weighted(alpha: float) -
     assert value == pytest.approx(expected, abs=3e-14)
     summed = torch.zeros_like(shares).index_add_(0, chosen, gradient)
     torch.testing.assert_close(summed, shares, rtol=0.0, atol=1e-12)
-
-
-@needs_native
-def test_a_start_that_is_far_from_the_quantile_is_left_behind() -> None:
-    risks = _risks(50_000)
-    expected = _quantile_and_gradient(risks, 0.9)
-    with mock.patch.object(Equation, "near_root", return_value=-30.0):
-        found = _quantile_and_gradient(risks, 0.9)
-    assert found[0] == pytest.approx(expected[0], abs=1e-13)
-    torch.testing.assert_close(found[1], expected[1], rtol=1e-10, atol=1e-17)
 
 
 THREADS = {"of torch": lambda: native._openmp_of_torch(), "of a pool": lambda: None}
@@ -254,22 +222,6 @@ def test_the_usual_row_needs_one_call_only(
             _quantile_and_gradient(_risks(m), alpha, bandwidth=bandwidth)
 
 
-@pytest.mark.parametrize("bandwidth", [*eqrm.distributions.BANDWIDTHS, 0.2])
-@pytest.mark.parametrize("m", [10, 1000])
-def test_no_bandwidth_rule_costs_much_more_than_the_default(m: int, bandwidth: str | float) -> None:
-    """benchmarks/quantile.py holds all rules to twice the default; they cost 10 to 75 times it."""
-    risks = _risks(m)
-
-    def seconds(rule: str | float) -> float:
-        start = time.process_time()
-        for _ in range(20):
-            _quantile_and_gradient(risks, 0.75, bandwidth=rule)
-        return time.process_time() - start
-
-    ratios = [seconds(bandwidth) / seconds("gaussian-optimal") for _ in range(9)]
-    assert statistics.median(ratios) < 4.0
-
-
 def test_several_threads_at_once_get_the_same_answers() -> None:
     rows = [_risks(m) for m in range(2, 60)]
     expected = [_quantile_and_gradient(row, 0.9)[0] for row in rows]
@@ -300,21 +252,6 @@ def test_a_forked_process_does_not_wait_for_the_threads_of_its_parent() -> None:
             with multiprocessing.get_context("fork").Pool(1) as pool:
                 found = pool.apply_async(_quantile_in_a_forked_process).get(timeout=60)
     assert found == expected
-
-
-def test_an_interrupted_pass_waits_for_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_openmp_of_torch", lambda: None)
-    done = []
-
-    def work(part: int) -> None:
-        if part == 0:
-            raise KeyboardInterrupt
-        time.sleep(0.2)
-        done.append(part)
-
-    with pytest.raises(KeyboardInterrupt):
-        native.in_threads(work, 2)
-    assert done == [1]
 
 
 def test_backward_twice_gives_the_same_gradient_twice() -> None:

@@ -21,7 +21,6 @@ from oracle.catalogue import (
     DISTRIBUTIONS,
     EQUIVARIANT_DISTRIBUTIONS,
     distinct_risks,
-    unequal_weights,
 )
 from oracle.generated import (
     EQUIVARIANT_NAMES,
@@ -224,18 +223,6 @@ def test_integer_weights_equal_repeated_risks(counts: list[int], alpha: float) -
     assert step == eqrm.Empirical(repeated).quantile(alpha)
     smooth = eqrm.KDE(risks, bandwidth=0.3, weights=weights).quantile(alpha)
     torch.testing.assert_close(smooth, eqrm.KDE(repeated, bandwidth=0.3).quantile(alpha))
-
-
-def test_effective_number_of_domains_is_one_over_the_sum_of_squares() -> None:
-    risks = distinct_risks(6)
-    weights = torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
-    weighted = eqrm.KDE(risks, weights=weights).bandwidth
-    torch.testing.assert_close(weighted, eqrm.KDE(risks[:3]).bandwidth)
-    p = unequal_weights(6) / unequal_weights(6).sum()
-    mean = (p * risks).sum()
-    variance = (p * (risks - mean) ** 2).sum() / (1.0 - (p * p).sum())
-    expected = (4.0 / 3.0 * (p * p).sum()) ** 0.2 * variance.sqrt()
-    torch.testing.assert_close(eqrm.KDE(risks, weights=unequal_weights(6)).bandwidth, expected)
 
 
 def test_a_rule_derived_from_another_is_its_own() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.distributions.bandwidths import BANDWIDTHS, Bandwidth, Silverman, spread_bandwidth
+from eqrm.distributions.bandwidths import BANDWIDTHS, spread_bandwidth
 from eqrm.distributions.kde import native, one_row, root
 
 needs_native = pytest.mark.skipif(
@@ -73,12 +73,3 @@ def test_a_row_with_a_bad_risk_is_left_to_others(rule: str, bad: float) -> None:
         spread = spread_bandwidth(BANDWIDTHS[rule], m)
         assert spread is not None
         assert root.quantile_at_once(risks, None, spread, eqrm.Level(0.75), True) is None
-
-
-def test_only_rules_of_the_package_are_known_to_the_c_part() -> None:
-    class Wider(Silverman):
-        def __call__(self, risks: torch.Tensor, weights: torch.Tensor | None = None):
-            return 2.0 * super().__call__(risks, weights)
-
-    others: list[Bandwidth] = [Wider(), BANDWIDTHS["scott"]]
-    assert [spread_bandwidth(rule, 10) for rule in others] == [None, None]

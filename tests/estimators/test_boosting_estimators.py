@@ -8,13 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn
 import torch
 from scipy.optimize import minimize
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import eqrm
 from eqrm.errors import DomainDataError, LevelError, MissingExtraError, SettingError
@@ -88,19 +83,6 @@ def test_boosting_reaches_the_least_objective_of_all_functions_of_a_cell(
     model = cls(alpha=alpha, **settings).fit(cells[:, None], y, groups=days)
     least = least_objective(cells, y, days, alpha, hasattr(model, "predict_proba"))
     assert model.quantile_risk_ == pytest.approx(least, rel=1e-4)
-
-
-@pytest.mark.parametrize("cls", CLASSIFIERS)
-def test_three_classes_give_probabilities_that_sum_to_one(cls: Any) -> None:
-    X, y, days = world()
-    names = np.array(["early", "late", "on time"])[y + (X[:, 1] > 1.0)]
-    model = cls(alpha=0.9, **QUICK).fit(X, names, groups=days)
-    found = model.predict_proba(X)
-    assert found.shape == (len(y), 3)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-6)
-    assert model.score(X, names) > 0.6
-    assert set(model.predict(X)) <= set(names)
-    assert model.decision_function(X).shape == (len(y), 3)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -209,14 +191,6 @@ def test_goals_can_be_fitted_together_without_or_with_only_rounds_of_erm(
         assert (model.level_, model.erm_rounds_) == (alone.level_, alone.erm_rounds_)
 
 
-@pytest.mark.parametrize("cls", REGRESSORS)
-def test_early_stopping_does_not_depend_on_the_units_of_the_target(cls: Any) -> None:
-    X, y, days = world()
-    settings = {**QUICK, "n_estimators": 200, "learning_rate": 0.5, "early_stopping_rounds": 5}
-    rounds = [cls(**settings).fit(X, y * unit, groups=days).n_estimators_ for unit in (1, 2**-6)]
-    assert rounds[0] == rounds[1] < 200
-
-
 @pytest.mark.parametrize("cls", ESTIMATORS)
 def test_without_an_eval_set_whole_training_domains_are_held_out(cls: Any) -> None:
     X, y, days = world()
@@ -247,38 +221,6 @@ def test_only_plain_training_does_without_groups(cls: Any) -> None:
     plain = [cls(alpha=None, **QUICK), cls(measure="mean", **QUICK)]
     one, other = (model.fit(X, y).predict(X) for model in plain)
     np.testing.assert_allclose(one, other)
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_a_row_of_weight_zero_is_as_if_it_were_absent(cls: Any) -> None:
-    X, y, days = world()
-    weights = np.where(days % 4 == 0, 0.0, 1.0)
-    weighted = cls(**QUICK).fit(X, y, groups=days, sample_weight=weights)
-    without = cls(**QUICK).fit(X[weights > 0], y[weights > 0], groups=days[weights > 0])
-    np.testing.assert_allclose(weighted.predict(X), without.predict(X), rtol=1e-6)
-    assert len(weighted.domains_) == 30
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_grid_search_with_whole_domains_routes_groups(cls: Any) -> None:
-    X, y, days = world()
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(StandardScaler(), cls(**QUICK))
-        grid = {f"{cls.__name__.lower()}__{name}": [1, 3] for name in ("max_depth",)}
-        search = GridSearchCV(pipeline, grid, cv=GroupKFold(3)).fit(X, y, groups=days)
-    best = search.best_estimator_[-1]
-    assert len(best.domains_) == 40
-    assert best.max_depth in (1, 3)
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_a_clone_has_the_same_parameters_and_the_same_predictions(cls: Any) -> None:
-    X, y, days = world()
-    model = cls(alpha="0.75", booster_params={"max_bin": 15}, subsample=0.7, **QUICK)
-    again = clone(model)
-    assert again.get_params() == model.get_params()
-    first, second = model.fit(X, y, groups=days), again.fit(X, y, groups=days)
-    np.testing.assert_array_equal(first.predict(X), second.predict(X))
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -329,20 +271,6 @@ def test_days_that_stopped_training_carry_no_certificate(cls: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_frames_keep_feature_names_and_missing_features_are_welcome(cls: Any) -> None:
-    import pandas
-
-    X, y, days = world()
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    frame.loc[::3, "b"] = np.nan
-    model = cls(**QUICK).fit(frame, y, groups=pandas.Series(days.astype(str)))
-    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert np.isfinite(model.predict(frame)).all()
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame[["b", "a", "c"]])
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
 def test_wrong_arguments_are_refused_in_words(cls: Any) -> None:
     X, y, days = world()
     with pytest.raises(LevelError):
@@ -359,13 +287,6 @@ def test_wrong_arguments_are_refused_in_words(cls: Any) -> None:
         cls(alpha=None, early_stopping_rounds=2, **QUICK).fit(X, y)
     with pytest.raises(ValueError, match="Negative values"):
         cls(**QUICK).fit(X, y, groups=days, sample_weight=-np.ones(len(y)))
-
-
-@pytest.mark.parametrize("cls", CLASSIFIERS)
-def test_a_validation_class_that_was_never_trained_on_is_named(cls: Any) -> None:
-    X, y, days = world()
-    with pytest.raises(DomainDataError, match="not among the classes seen in training"):
-        cls(**QUICK).fit(X, y, days, eval_set=(X, y + 1), eval_groups=days + 100)
 
 
 @pytest.mark.parametrize(("cls", "package"), list(zip(ESTIMATORS, PACKAGES, strict=True)))

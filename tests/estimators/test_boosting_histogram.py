@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
-import eqrm
 from eqrm.errors import SettingError
 from eqrm.estimators.boosting.histogram import (
     HistogramClassifier,
@@ -94,16 +93,6 @@ def all_trees(model: Any) -> list[Any]:
     return [tree for each in model._model._predictors for tree in each]
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_recalibrated_for_a_level_it_is_saved_with_its_trees(task: str, tmp_path: Path) -> None:
-    X, y, day = world(task)
-    model = eqrm.Recalibrated(new(task), alpha=0.9, cv=3).fit(X, y, groups=day)
-    eqrm.save_model(model, tmp_path / "model.safetensors")
-    again = eqrm.load_model(tmp_path / "model.safetensors")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert model.quantile_risk_ <= model.uncorrected_quantile_risk_
-
-
 def test_training_for_a_level_is_refused_with_what_to_do_instead() -> None:
     X, y, day = world("numbers")
     for settings in ({"alpha": 0.9}, {"alpha": 1.0, "measure": "worst"}):
@@ -119,16 +108,6 @@ def test_scikit_learns_own_checks_pass(cls: Any) -> None:
     level = "it sets alpha to 0.01, which is a level to us"
     known = {"check_regressors_train": level} if cls is HistogramRegressor else None
     check_estimator(cls(max_iter=10), expected_failed_checks=known, on_skip=None)
-
-
-def test_weights_count_as_repeated_rows_do() -> None:
-    X, y, day = world("two classes")
-    X = X.round(1)  # a bin for each value, however often it occurs
-    twice = np.concatenate([np.arange(len(y)), np.flatnonzero(day % 2)])
-    settings = {"min_samples_leaf": 1, "max_leaf_nodes": 4}
-    weighted = new("two classes", **settings).fit(X, y, day, 1.0 + day % 2)
-    repeated = new("two classes", **settings).fit(X[twice], y[twice], day[twice])
-    np.testing.assert_allclose(weighted.domain_risks_, repeated.domain_risks_, rtol=1e-6)
 
 
 FORGERIES: list[tuple[str, Any, str]] = [

@@ -134,22 +134,6 @@ def test_domains_of_low_risk_get_negative_weights_which_the_gradient_keeps() -> 
     assert found.weights.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", HESSIAN_WEIGHTS)
-def test_every_hessian_weight_is_positive(name: str) -> None:
-    assert (HESSIAN_WEIGHTS[name](np.array([-0.2, 0.0, 1.2])) > 0).all()
-
-
-def test_equal_risks_of_the_first_round_weigh_all_domains_alike() -> None:
-    X, y, groups, _ = binary_world()
-    table = DomainTable("log-loss", y, groups)
-    quantile = table.gradient(np.zeros(len(X)), Goal.of(0.9).objective(), LARGEST)
-    mean = table.gradient(np.zeros(len(X)), Goal.of(None).objective(), LARGEST)
-    assert quantile[2].value == pytest.approx(np.log(2.0))
-    np.testing.assert_allclose(quantile[2].weights, 1 / 25, rtol=1e-9)
-    np.testing.assert_allclose(quantile[0], mean[0], rtol=1e-6)
-    np.testing.assert_allclose(quantile[1], mean[1], rtol=1e-6)
-
-
 def xgboost_margins(X: Any, y: Any, obj: Any = None, weight: Any = None, **more: Any) -> Any:
     data = xgboost.DMatrix(X, y, weight=weight)
     made = None if obj is None else obj(data)
@@ -233,25 +217,6 @@ def test_row_weights_within_a_domain_equal_repeated_rows() -> None:
     plain, plain_hessian, _ = table.gradient(margins[repeated], Goal.of(0.9).objective(), LARGEST)
     np.testing.assert_allclose(np.bincount(repeated, plain), weighted, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(np.bincount(repeated, plain_hessian), hessian, rtol=1e-5)
-
-
-def test_a_domain_without_weight_is_as_if_it_were_absent() -> None:
-    X, y, groups, weights = binary_world()
-    weights[groups == 3] = 0.0
-    margins = 0.7 * X[:, 0]
-    table = DomainTable("log-loss", y, groups, weights)
-    gradient, hessian, found = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
-    kept = groups != 3
-    table = DomainTable("log-loss", y[kept], groups[kept], weights[kept])
-    without, hessian_without, same = table.gradient(
-        margins[kept], Goal.of(0.9).objective(), LARGEST
-    )
-    assert len(found.risks) == 24
-    assert found.value == pytest.approx(same.value)
-    np.testing.assert_allclose(gradient[kept], without, rtol=1e-5)
-    np.testing.assert_allclose(hessian[kept], hessian_without, rtol=1e-5)
-    assert not gradient[~kept].any()
-    assert not hessian[~kept].any()
 
 
 def test_other_objectives_of_risks_can_be_boosted() -> None:

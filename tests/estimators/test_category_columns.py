@@ -140,20 +140,6 @@ def test_a_blank_is_a_category_in_every_kind_of_column() -> None:
         assert coded(frame, {"self": ("", "b", "c")})["self"].to_list() == [0.0, 1.0, 0.0, 2.0]
 
 
-def test_days_are_the_same_whether_they_are_dates_or_moments() -> None:
-    days = pd.to_datetime(["2020-01-01", "2020-01-02"])
-    learned = learned_categories(pd.DataFrame({"day": pd.Categorical(days)}))
-    assert learned == {"day": ("2020-01-01", "2020-01-02")}
-    dates = pd.DataFrame({"day": [day.date() for day in days]})
-    assert coded(dates, learned)["day"].tolist() == [0.0, 1.0]
-
-
-def test_two_columns_of_one_name_are_refused_in_words() -> None:
-    frame = pd.DataFrame(np.ones((4, 2)), columns=["x", "x"])
-    with pytest.raises(DomainDataError, match="unique column names"):
-        eqrm.XGBQRMRegressor(0.9).fit(frame, np.arange(4.0), groups=[0, 0, 1, 1])
-
-
 FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a category that there is not": lambda tree: tree["categories"].__setitem__(0, 12),
     "a node that there is not": lambda tree: tree["categories_nodes"].__setitem__(0, 9999),

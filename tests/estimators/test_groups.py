@@ -49,24 +49,6 @@ def test_risks_are_what_pandas_says_they_are() -> None:
     np.testing.assert_allclose(groups.means(losses, weights), expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_row_weights_are_the_slope_of_the_objective_in_each_loss(weighted: bool) -> None:
-    groups, losses, weights = random_groups(60, 5)
-    given = weights if weighted else None
-    objective = eqrm.EQRM(0.8)
-
-    def value(at: Any) -> float:
-        return domain_weights(groups.means(at, given), objective)[0]
-
-    _, slope = domain_weights(groups.means(losses, given), objective)
-    found = groups.row_weights(slope, given)
-    for row in (0, 7, 31):
-        step = np.zeros(60)
-        step[row] = 1e-6
-        difference = (value(losses + step) - value(losses - step)) / 2e-6
-        assert found[row] == pytest.approx(difference, rel=1e-6, abs=1e-9)
-
-
 @pytest.mark.parametrize(
     "objective",
     [eqrm.ERM(), eqrm.EQRM(0.9), eqrm.EQRM(0.6, "gaussian"), eqrm.Superquantile(0.7)],
@@ -82,12 +64,6 @@ def test_domain_weights_match_finite_differences(objective: eqrm.objectives.Risk
         down, _ = domain_weights(risks - step, objective)
         assert slope[domain] == pytest.approx((up - down) / 2e-6, rel=1e-5, abs=1e-8)
     assert value == pytest.approx(float(slope @ risks))  # all of these are homogeneous
-
-
-def test_equal_risks_weigh_all_domains_alike() -> None:
-    value, slope = domain_weights(np.full(4, 0.693), eqrm.EQRM(0.9))
-    assert value == pytest.approx(0.693)
-    assert slope.tolist() == [0.25] * 4
 
 
 def test_leaving_out_rows_leaves_out_their_domains() -> None:

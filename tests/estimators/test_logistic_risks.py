@@ -152,15 +152,6 @@ def test_many_parameters_are_solved_by_lbfgs_to_the_same_minimum(
     assert wide.value == pytest.approx(by_newton.value, abs=1e-9)
 
 
-def test_dependent_columns_do_not_hinder_newton() -> None:
-    world = classes_world(2)
-    doubled = World(
-        np.column_stack([world.X, world.X, np.ones(len(world.y))]), world.y, world.groups
-    )
-    end = problem(doubled).least(Goal.of(0.9).measure(30))[0]
-    assert end.converged
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("long", [1, 10**9])
 def test_threads_and_long_domains_change_nothing(
@@ -180,12 +171,6 @@ def test_threads_and_long_domains_change_nothing(
     np.testing.assert_allclose(
         here.weighted_hessian(weights), there.weighted_hessian(weights), atol=1e-12
     )
-
-
-def test_more_workers_than_domains_are_no_harm() -> None:
-    risks = replace(problem(classes_world(2, domains=2, rows=40)).risks, workers=5)
-    mean, _ = risks.at(np.zeros(risks.parameters)).slopes
-    assert np.isfinite(mean).all()
 
 
 @pytest.mark.parametrize("alpha", ["1-e^-100", "1-e^-1000"])

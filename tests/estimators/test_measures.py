@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from eqrm import KDE, Level, LinearQRM, QRMClassifier, QRMRegressor, RiskRobustnessPath
 from eqrm.errors import LevelError, SettingError
-from eqrm.estimators import LGBMQRMClassifier, XGBQRMClassifier, XGBQRMRegressor, lightgbm_objective
+from eqrm.estimators import LGBMQRMClassifier, XGBQRMClassifier, XGBQRMRegressor
 from eqrm.estimators.goal import Goal
 from eqrm.linear import LinearERM
 from eqrm.measures import MEASURES
@@ -102,16 +102,6 @@ def test_boosting_lowers_the_measure(make: Any, measure: str) -> None:
     assert fitted[measure].quantile_risk_ < goal.value(fitted["mean"].domain_risks_)
 
 
-def test_an_objective_for_boosting_has_a_measure() -> None:
-    lightgbm = pytest.importorskip("lightgbm")
-    data = lightgbm.Dataset(np.zeros((4, 1)), np.zeros(4))
-    objective = lightgbm_objective({data: [0, 0, 1, 1]}, 0.5, measure="superquantile")
-    assert isinstance(objective.objective, Superquantile)
-    assert objective.objective.distribution == "empirical"
-    with pytest.raises(SettingError, match="Unknown measure 'cvar'"):
-        lightgbm_objective({data: [0, 0, 1, 1]}, measure="cvar")
-
-
 def test_a_path_has_a_measure() -> None:
     world = numbers_world()
     data = (world.X, world.y, world.groups)
@@ -161,8 +151,3 @@ def test_what_is_infinite_is_refused_with_a_remedy(distribution: str) -> None:
             make()
     with pytest.raises(SettingError, match="only the empirical distribution has"):
         Goal.of(0.9, distribution, "worst")
-
-
-def test_a_bandwidth_needs_a_kde() -> None:
-    with pytest.raises(SettingError, match=r"got distribution='empirical' and bandwidth=0\.1"):
-        Goal.of(0.9, measure="superquantile", bandwidth=0.1)

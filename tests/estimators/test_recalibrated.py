@@ -11,7 +11,7 @@ import pytest
 import sklearn
 import torch
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import expit
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -286,12 +286,3 @@ def test_without_groups_only_the_mean_is_minimised() -> None:
     found = Recalibrated(model, alpha=None).fit(new.X, new.y)
     rows = ScoredRows.of(model.decision_function(new.X), new.y, 2, np.zeros(len(new.y), int))
     assert found.quantile_risk_ < float(rows.risks(Correction())[0])
-
-
-def test_corrected_probabilities_of_three_classes_are_a_softmax() -> None:
-    model, new = trained("three")
-    found = Recalibrated(model).fit(new.X, new.y, groups=new.groups)
-    logs = np.log(np.maximum(model.predict_proba(new.X), 1e-7))
-    own = found.correction_
-    wanted = softmax(own.scale * logs + np.array(own.shift), axis=1)
-    np.testing.assert_allclose(found.predict_proba(new.X), wanted, rtol=1e-12)

@@ -15,7 +15,6 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import (
-    GridSearchCV,
     GroupKFold,
     KFold,
     cross_val_predict,
@@ -70,17 +69,6 @@ def test_folds_have_equally_many_domains_and_cover_all() -> None:
     ]
     assert {len(fold) for fold in tested} <= {7, 8}
     assert set.union(*tested) == set(world.groups)
-
-
-def test_splits_repeat_with_a_seed_and_differ_without() -> None:
-    world = classes_world(2)
-
-    def drawn(seed: Any) -> list[list[int]]:
-        splitter = DomainShuffleSplit(3, random_state=seed)
-        return [test.tolist() for _, test in splitter.split(world.X, groups=world.groups)]
-
-    assert drawn(5) == drawn(5)
-    assert drawn(5) != drawn(6)
 
 
 @pytest.mark.parametrize(
@@ -176,34 +164,11 @@ def _triple(world: World) -> tuple[Any, Any, Any]:
     return world.X, world.y, world.groups
 
 
-@pytest.mark.usefixtures("routing")
-@pytest.mark.parametrize("cv", [GroupKFold(3), DomainKFold(3)])
-def test_grid_search_over_levels_passes_groups_to_fit_split_and_score(cv: Any) -> None:
-    world = classes_world(2)
-    frame = pd.DataFrame(world.X, columns=["a", "b", "c"])
-    search = GridSearchCV(
-        make_pipeline(StandardScaler(), QRMClassifier()),
-        {"qrmclassifier__alpha": [None, 0.5, 0.9]},
-        cv=cv,
-        scoring={"q": quantile_risk(0.9), "s": superquantile_risk(0.9)},
-        refit="q",
-    )
-    search.fit(frame, world.y, groups=world.groups)
-    best = search.best_estimator_[-1]
-    assert len(best.domain_risks_) == 30  # the groups arrived
-    assert search.cv_results_["mean_test_q"].max() == pytest.approx(search.best_score_)
-
-
 def test_without_routing_the_scorer_says_what_to_do() -> None:
     world = classes_world(2)
     fitted = LogisticRegression().fit(world.X, world.y)
     with pytest.raises(DomainDataError, match="enable_metadata_routing=True"):
         quantile_risk(0.9)(fitted, world.X, world.y)
-
-
-def test_a_level_that_is_none_is_refused_when_the_scorer_is_made() -> None:
-    with pytest.raises(eqrm.errors.LevelError):
-        quantile_risk(1.2)
 
 
 @pytest.mark.parametrize("estimator", [QRMClassifier(), QRMRegressor()])
@@ -322,15 +287,6 @@ def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
     assert sure.alpha is None
 
 
-def test_needs_that_make_no_sense_are_refused() -> None:
-    world = classes_world(2, domains=10)
-    for need in ({"risk": "low", "probability": 0.9}, {"risk": 0.5, "probability": 90}):
-        with pytest.raises(eqrm.errors.EqrmError):
-            choose_level(QRMClassifier(), *_triple(world), **need)  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="must not repeat"):
-        choose_level(QRMClassifier(), *_triple(world), risk=1, probability=0.9, levels=[0.5, 0.5])
-
-
 def test_probabilities_of_zero_cost_much_and_not_infinitely_much() -> None:
     world = classes_world(2)
     always = DummyClassifier(strategy="constant", constant=1).fit(world.X, world.y)
@@ -344,15 +300,3 @@ def test_folds_that_split_a_domain_are_refused_by_name() -> None:
         pytest.raises(DomainDataError, match="trains and tests on the same domains"),
     ):
         choose_level(QRMClassifier(), *_triple(world), risk=1.0, probability=0.9, cv=KFold(5))
-
-
-def test_a_number_of_folds_is_that_many_folds_of_whole_domains() -> None:
-    world = classes_world(domains=12, rows=10)
-    need: dict[str, Any] = {"risk": 1.0, "probability": 0.9, "levels": [None]}
-    found = choose_level(QRMClassifier(), *_triple(world), cv=3, **need)
-    expected = choose_level(QRMClassifier(), *_triple(world), cv=DomainKFold(3), **need)
-    np.testing.assert_array_equal(found.risks, expected.risks)
-    with pytest.raises(SettingError, match="cv must be an integer of at least 2, got 1"):
-        choose_level(QRMClassifier(), *_triple(world), cv=1, **need)
-    with pytest.raises(DomainDataError, match="needs groups"):
-        choose_level(QRMClassifier(), world.X, world.y, None, **need)

@@ -11,8 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import beta
 from scipy.stats.mstats import hdquantiles
-from sklearn import config_context
-from sklearn.model_selection import cross_val_score
 
 import eqrm
 from cases import in_full
@@ -98,14 +96,6 @@ def test_quantiles_are_harrell_and_davis_and_the_rule_is_one_standard_error() ->
     assert drawn.std(axis=0)[0] == pytest.approx(0.35 * choice.quantiles[0], rel=1.0)
 
 
-def test_wide_weights_leave_one_domain_expected_beyond_the_level() -> None:
-    risks = np.random.default_rng(0).lognormal(size=(1, 20))
-    for level, number in ((0.9, 10.0), (0.1, 10.0), (0.5, 21 / 4), (0.99, 21.0)):
-        weights = np.diff(beta(level * number, (1 - level) * number).cdf(np.arange(21) / 20))
-        found, _ = resampled_smooth_quantiles(risks, Level(level), 0, seed=0, wide=4.0)
-        np.testing.assert_allclose(found, np.sort(risks) @ weights, rtol=1e-9)
-
-
 def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
     rng = np.random.default_rng(0)
     risks = np.exp(rng.normal(size=(2, 40)) * [[0.2], [0.6]])
@@ -143,14 +133,6 @@ def test_a_law_far_above_the_largest_risk_is_not_trusted() -> None:
     assert 0.0 <= choice.optimism < risks.max()
 
 
-def test_one_domain_beyond_the_level_is_enough_whatever_rounding_says() -> None:
-    risks = np.random.default_rng(0).lognormal(size=(2, 10))
-    way = Surrogate("quantile", Level(0.9))
-    assert 10 * Level(0.9).tail < 1.0  # by a rounding error
-    assert not SurrogateChoice(Level(0.9), (ERM, way), risks).lognormal
-    assert SurrogateChoice(Level(0.91), (ERM, way), risks).lognormal
-
-
 def test_of_equal_candidates_the_first_is_taken_and_nothing_is_averaged_where_it_cannot_be() -> (
     None
 ):
@@ -173,22 +155,6 @@ def test_no_candidate_is_a_quantile_below_the_median_and_the_goal() -> None:
     # One row per domain: the quantile at 0.2 has no minimum.
     X, y, _ = world("rate", domains=12, rows=5)
     QRMClassifier(alpha=0.8, surrogate="auto").fit(X, y, groups=np.arange(len(y)))
-
-
-@pytest.mark.full
-def test_a_correction_lowers_the_quantile_of_the_chosen_distribution() -> None:
-    X, y, ids = world("rate", domains=12, rows=30)
-    for alpha in (0.05, 1.0):  # the quantile of a KDE has no minimum, or is infinite
-        model = QRMClassifier(alpha=alpha, distribution="empirical", surrogate="auto")
-        assert model.fit(X, y, groups=ids).surrogate_ is not None
-
-
-def test_a_class_of_too_few_domains_is_named() -> None:
-    X, y, ids = world("rate", domains=12, rows=30)
-    names = np.where(y > 0, "b", "a").astype(object)
-    names[ids == 3] = "z"
-    with pytest.raises(DomainDataError, match="Class z occurs in too few domains"):
-        QRMClassifier(alpha=0.9, surrogate="auto").fit(X, names, groups=ids)
 
 
 @pytest.mark.parametrize("kind", ["rate", *in_full("slope", "numbers")])
@@ -233,15 +199,6 @@ def test_boosted_trees_choose_too() -> None:
     assert np.isfinite(found.losses(X, y)).all()
 
 
-def test_it_works_inside_scikit_learn() -> None:
-    X, y, ids = world("rate", domains=30, rows=20)
-    with config_context(enable_metadata_routing=True):
-        scores = cross_val_score(
-            QRMClassifier(surrogate="auto"), X, y, params={"groups": ids}, cv=eqrm.DomainKFold(2)
-        )
-    assert scores.shape == (2,)
-
-
 def test_what_cannot_be_chosen_is_refused_or_said() -> None:
     X, y, ids = world("rate", domains=8, rows=20)
     with pytest.warns(EqrmWarning, match="at least 10 training domains"):
@@ -267,12 +224,6 @@ def test_weights_are_those_of_rows() -> None:
     plain = choose(cross_fit(QRMClassifier(), fits, X, y, groups), level, fits[1:])
     ones = choose(cross_fit(QRMClassifier(), fits, X, y, groups, weight), level, fits[1:])
     np.testing.assert_allclose(ones.risks, plain.risks, rtol=1e-4)
-
-
-def test_rows_without_domains_are_refused() -> None:
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    with pytest.raises(DomainDataError, match="groups are missing"):
-        eqrm.QRMClassifier(alpha=0.9, surrogate="auto").fit(X, X[:, 0] > 0)
 
 
 def test_a_second_fit_leaves_nothing_of_the_first() -> None:

@@ -139,9 +139,3 @@ def test_impossible_splits_in_time_are_refused(
 def test_settings_are_checked(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         DomainTimeSplit(**settings)
-
-
-def test_it_is_printed_with_its_settings() -> None:
-    assert repr(DomainTimeSplit(3, gap=1)) == (
-        "DomainTimeSplit(gap=1, max_train_size=None, n_splits=3, test_size=None)"
-    )

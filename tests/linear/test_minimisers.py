@@ -91,25 +91,6 @@ def test_group_dro_is_the_smallest_worst_case() -> None:
     assert model.value_ == pytest.approx(float(model.risks_.max()), rel=1e-9)
 
 
-def test_the_empirical_superquantile_is_the_smallest_mean_of_the_worst() -> None:
-    moments = random_world(8, 2, seed=7)
-    tail = 0.3 * 8
-    constraint = [
-        {
-            "type": "ineq",
-            "fun": lambda p: p[4:] - (moments.risks(p[:2], p[2]).numpy() - p[3]),
-        },
-        {"type": "ineq", "fun": lambda p: p[4:]},
-    ]
-
-    def cost(point: np.ndarray) -> float:
-        return float(point[3] + point[4:].sum() / tail)
-
-    expected = smallest_with_constraints(moments, cost, 9, constraint)
-    model = LinearQRM(0.7, "empirical", "superquantile").fit(moments)
-    assert model.value_ == pytest.approx(expected, rel=1e-6)
-
-
 @pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "level", [Level(log_tail=-1000), *in_full(0.999, Level(log_tail=-1e30))], ids=str

@@ -135,19 +135,6 @@ def test_many_rows_are_searched_by_some_and_solved_by_all(monkeypatch: pytest.Mo
     assert quantile(rows.risks(in_two)) == pytest.approx(quantile(rows.risks(at_once)), abs=1e-8)
 
 
-@pytest.mark.parametrize("scaled", [True, False])
-@pytest.mark.parametrize("classes", [0, 2, 3])
-def test_a_correction_nearby_is_a_start(classes: int, scaled: bool) -> None:
-    rows = scored_rows(classes)
-    found = recalibrate(rows, Level(0.9), scaled=scaled)
-    again = recalibrate(rows, Level(0.9), scaled=scaled, near=found)
-    np.testing.assert_allclose(again.shift, found.shift, atol=1e-6)
-    assert again.scale == pytest.approx(found.scale, abs=1e-6)
-    units = Units.of(rows, scaled)
-    back = units.correction(units.theta(found))
-    np.testing.assert_allclose(back.shift, found.shift, atol=1e-12)
-
-
 def test_a_correction_near_equal_odds_is_found_from_there() -> None:
     """All risks are equal at the start: their spread is rounding, and no unit of smoothing."""
     generator = np.random.default_rng(0)
@@ -223,14 +210,3 @@ def test_some_rows_of_a_domain_are_spread_evenly_over_it(most: int) -> None:
         at = [begin + place * size // kept for place in range(kept)]
         assert found.scores[found.ends[domain] : found.ends[domain + 1]].tolist() == at
         begin += size
-
-
-def test_some_rows_are_those_with_a_weight_and_share_their_domain() -> None:
-    ids = np.repeat([0, 1], [5, 100])
-    weights = np.where(np.arange(105) % 50 == 7, 3.0, 0.0)
-    weights[:5] = [1.0, 0.0, 2.0, 0.0, 1.0]
-    rows = ScoredRows.of(np.arange(105.0), np.zeros(105), 0, ids, weights)
-    found = rows.some(2)
-    assert found.scores.tolist() == [0.0, 2.0, 7.0, 57.0]
-    assert found.shares is not None
-    np.testing.assert_allclose(found.shares, [1 / 3, 2 / 3, 0.5, 0.5])

@@ -87,13 +87,6 @@ def test_settings_are_kept_cloned_and_set(model: Any) -> None:
     np.testing.assert_array_equal(again.predict(X), X @ fitted.coef_)
 
 
-def test_random_starts_may_come_from_a_random_state() -> None:
-    X, y = table()
-    for state in (None, np.random.RandomState(0)):
-        model = LinearQRM(starts=5, random_state=state).fit(X, y, GROUPS)
-        assert model.value_ == pytest.approx(LinearQRM().fit(X, y, GROUPS).value_, rel=1e-6)
-
-
 def test_what_is_known_after_fit() -> None:
     X, y = table()
     model = LinearQRM(0.8).fit(X, y, groups=GROUPS)

@@ -10,7 +10,6 @@ from scipy.optimize import linprog
 
 from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
 from eqrm.linear import LinearERM, LinearGroupDRO, Optimality
-from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.solving.interior_point import minimise_superquantile
 from eqrm.linear.solving.kernel_measures import WorstShare
 from eqrm.linear.solving.measures import MeasureOfRisks
@@ -192,69 +191,6 @@ def test_separable_classes_without_a_penalty_have_risks_of_almost_0(alpha: float
     model.fit(X, X[:, 0] > 0, domains)
     assert model.converged_
     assert model.domain_risks_.max() < 1e-8
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
-def test_dependent_features_do_not_disturb_the_value(alpha: float) -> None:
-    generator = np.random.default_rng(1)
-    X, domains = generator.normal(size=(400, 3)), np.arange(400) % 20
-    y = X[:, 0] + generator.normal(size=20)[domains] + generator.normal(size=400) > 0
-    both = np.column_stack([X, X[:, 0] - 2.0 * X[:, 1]])
-    settings = {"measure": "superquantile", "distribution": "empirical", "l2": 0.0}
-    plain = QRMClassifier(alpha, **settings).fit(X, y, domains)
-    dependent = QRMClassifier(alpha, **settings).fit(both, y, domains)
-    assert dependent.converged_
-    assert dependent.quantile_risk_ == pytest.approx(plain.quantile_risk_, rel=1e-9)
-
-
-@pytest.mark.full
-def test_few_domains_of_heavy_tailed_rows_are_solved_too() -> None:
-    generator = np.random.default_rng(5)
-    for _ in range(40):
-        m, n = int(generator.integers(2, 6)), int(generator.integers(12, 40))
-        domains = np.append(np.arange(m), generator.integers(0, m, n - m))
-        X, y = generator.standard_t(1.2, size=(n, 2)), generator.standard_t(1.2, size=n)
-        for alpha in (0.5, 0.9):
-            settings = {"measure": "superquantile", "l2": 0.0}
-            assert QRMRegressor(alpha, **settings).fit(X, y, domains).converged_
-            assert QRMClassifier(alpha, **settings).fit(X, y > np.median(y), domains).converged_
-
-
-def test_any_start_leads_to_the_one_minimum() -> None:
-    moments = random_world(20, 3, seed=6)
-    plain = LinearQRM(0.8, measure="superquantile").fit(moments)
-    far = LinearQRM(0.8, measure="superquantile", starts=[[1e9, -1e9, 0.0, 1e12]]).fit(moments)
-    assert far.converged_
-    np.testing.assert_allclose(far.coef_, plain.coef_, rtol=1e-7)
-
-
-def test_rows_can_be_weighted() -> None:
-    generator = np.random.default_rng(2)
-    X, domains = generator.normal(size=(300, 2)), np.arange(300) % 10
-    y = X[:, 0] + generator.normal(size=10)[domains] + generator.normal(size=300) > 0
-    counts = generator.integers(1, 4, size=300)
-    settings = {"measure": "superquantile", "distribution": "empirical"}
-    weighted = QRMClassifier(0.7, **settings).fit(X, y, domains, sample_weight=counts)
-    repeated = QRMClassifier(0.7, **settings).fit(
-        *(np.repeat(v, counts, axis=0) for v in (X, y, domains))
-    )
-    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-7)
-
-
-def test_a_perfect_fit_is_a_minimum_at_every_level() -> None:
-    generator = np.random.default_rng(3)
-    X, domains = generator.normal(size=(60, 2)), np.arange(60) % 6
-    for alpha in (0.5, 1.0):
-        model = LinearQRM(alpha, "empirical", "superquantile").fit(X, X @ [1.0, 2.0] + 3.0, domains)
-        assert model.converged_
-        np.testing.assert_allclose(model.coef_, [1.0, 2.0], rtol=1e-6)
-
-
-def test_a_fit_that_was_cut_short_says_so() -> None:
-    with pytest.warns(NotConvergedWarning):
-        model = LinearQRM(0.8, "empirical", "superquantile", max_steps=2).fit(random_world(30, 4))
-    assert not model.converged_
-    assert model.optimality_.residual > 1e-8
 
 
 def test_a_quantile_is_not_convex_and_has_no_proof() -> None:

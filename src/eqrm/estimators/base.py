@@ -101,6 +101,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         """Sparse X is accepted, and made dense."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_nan
         tags.input_tags.sparse = True
         return tags
 
@@ -170,6 +171,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     _hidden: ClassVar[tuple[str, ...]] = ()
     """Attributes that ``fit`` sets without showing them."""
+    _allows_nan: ClassVar[bool] = False
     _takes_long: ClassVar[bool] = False
     """Whether only a few surrogates are tried."""
 

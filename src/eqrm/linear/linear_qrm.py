@@ -182,10 +182,6 @@ class Frontier:
             converged=torch.tensor([model.converged_ for model in models]),
         )
 
-    def risks_on(self, moments: DomainMoments) -> Tensor:
-        """The risks (L, E') of every predictor on other domains."""
-        return moments.risks(self.coefficients, self.intercepts)
-
     def __str__(self) -> str:
         rows = [["level", *self.features, "intercept", "mean risk"]]
         rows[0] += [f"q({level})" for level in self.levels]

@@ -74,6 +74,7 @@ class BoostedQRM(DomainEstimator):
         "n_jobs": optional(integer()),
     }
     _takes_long = True
+    _allows_nan = True
     _objective: ClassVar[type[BoostingObjective]]
     _refusal: ClassVar[str]
     """Where the library has the error that it raises for wrong parameters."""
@@ -124,12 +125,6 @@ class BoostedQRM(DomainEstimator):
     @abstractmethod
     def _booster_of(self, library: Any, content: bytes) -> Any:
         """The booster of checked bytes."""
-
-    def __sklearn_tags__(self) -> Any:
-        """Missing features are allowed: both libraries learn which way they go."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def _coded(self, X: Any, reset: bool) -> Any:
         if reset:

@@ -144,13 +144,8 @@ class Histogram(DomainEstimator):
         "min_samples_leaf": POSITIVE_INTEGER,
     }
     _takes_long = True
+    _allows_nan = True
     _hidden: ClassVar[tuple[str, ...]] = ("_model",)
-
-    def __sklearn_tags__(self) -> Any:
-        """Missing features are allowed."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
     def _checked_goal(self) -> Goal:
         goal = super()._checked_goal()

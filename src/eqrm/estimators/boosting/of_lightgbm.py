@@ -191,7 +191,7 @@ LARGEST = 2**31 - 1
 LARGEST_THRESHOLD = 1e308
 """What LightGBM reads in place of an infinite one."""
 OF_SPLITS = ("split_gain", "threshold", "internal_value", "internal_weight")
-OF_LEAVES = ("leaf_value", "leaf_weight", "leaf_const")
+OF_LEAVES = ("leaf_value", "leaf_weight")
 COUNTS = {"leaf_count": 0, "internal_count": 1}
 """Counts of rows, and how many fewer of them than leaves there are."""
 NEEDED = frozenset({"num_leaves", "num_cat", "split_feature", "threshold", "decision_type"}) | {
@@ -200,8 +200,7 @@ NEEDED = frozenset({"num_leaves", "num_cat", "split_feature", "threshold", "deci
     "leaf_value",
     "shrinkage",
 }
-KNOWN = NEEDED | {*OF_SPLITS, *OF_LEAVES, *COUNTS, "cat_boundaries", "cat_threshold"}
-KNOWN |= {"is_linear", "num_features", "leaf_features", "leaf_coeff"}
+KNOWN = NEEDED | {*OF_SPLITS, *OF_LEAVES, *COUNTS, "cat_boundaries", "cat_threshold", "is_linear"}
 _NUMBER = r"-?[0-9.]{1,30}(e[-+]?[0-9]{1,3})?"
 _RANGE = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(:-?[0-9]{{1,10}})*")
 """What LightGBM writes of a feature's values in training."""
@@ -269,6 +268,8 @@ def _checked_tree(block: str, number: int, features: int) -> str:
     refuse_other_keys(tree, KNOWN, NEEDED)
     if first != str(number):
         raise ValueError(f"its tree {number} has another number")
+    if tree.get("is_linear", "0") != "0":
+        raise ValueError("its trees have linear leaves")
     leaves = int(_integers(tree, "num_leaves", 1, LARGEST)[0])
     splits = leaves - 1
     kept: dict[str, NDArray[Any]] = {
@@ -296,7 +297,7 @@ def _checked_tree(block: str, number: int, features: int) -> str:
     }
     shrinkage = _floats(tree, "shrinkage")
     check_sizes({"shrinkage": len(shrinkage)}, 1)
-    lines = single | lines | _checked_linear(tree, leaves, features)
+    lines = single | lines | {"is_linear": "0"}
     return "\n".join(f"{k}={v}" for k, v in (lines | {"shrinkage": _text(shrinkage)}).items())
 
 
@@ -329,29 +330,9 @@ def _checked_categories(
     return {"cat_boundaries": starts, "cat_threshold": words}
 
 
-def _checked_linear(tree: dict[str, str], leaves: int, features: int) -> dict[str, str]:
-    """The linear models in leaves, of some features each."""
-    if tree.get("is_linear", "0") == "0":
-        return {"is_linear": "0"}
-    counts = _integers(tree, "num_features", 0, features)
-    used = _integers(tree, "leaf_features", 0, features - 1)
-    slopes = _floats(tree, "leaf_coeff")
-    check_sizes({"num_features": len(counts)}, leaves)
-    check_sizes({"leaf_features": len(used), "leaf_coeff": len(slopes)}, int(counts.sum()))
-    if tree["is_linear"] != "1" or "leaf_const" not in tree:
-        raise ValueError("a tree in it has linear leaves without a constant")
-    ends = np.cumsum(counts)[:-1]
-    parts = {"leaf_features": np.split(used, ends), "leaf_coeff": np.split(slopes, ends)}
-    lines = {
-        name: "".join("".join(f"{_text(part)} " if len(part) else "") + " " for part in arrays)
-        for name, arrays in parts.items()
-    }
-    return {"is_linear": "1", "num_features": _text(counts), **lines}
-
-
 def _integers(tree: dict[str, str], name: str, least: int, most: int) -> NDArray[np.int64]:
     found = np.array([int(token) for token in tree.get(name, "").split()], np.int64)
-    if name.startswith("num_") and name != "num_features":
+    if name.startswith("num_"):
         check_sizes({name: len(found)}, 1)
     return checked_integers(found, least, most, name)
 

@@ -155,7 +155,7 @@ def level_name(level: LevelOrMean) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class LevelChoice:
+class LevelChoice(RisksByLevel):
     """What :func:`choose_level` found. Printing it gives a table and a sentence.
 
     ``met`` says whether any level meets the requirement, and ``level`` is the one that does with
@@ -166,27 +166,11 @@ class LevelChoice:
     risk: float
     probability: float
     confidence: float | None
-    by_level: RisksByLevel
-
-    @property
-    def levels(self) -> tuple[LevelOrMean, ...]:
-        """The L levels compared; None is ERM."""
-        return self.by_level.levels
-
-    @property
-    def risks(self) -> Array:
-        """The risk of each domain under each level (L, m)."""
-        return self.by_level.risks
-
-    @property
-    def mean_risks(self) -> Array:
-        """The mean risk of each level (L,)."""
-        return self.by_level.means
 
     @cached_property
-    def quantiles(self) -> Array:
+    def risks_at_share(self) -> Array:
         """The quantile of risk of each level at the required probability (L,)."""
-        return self.by_level.quantile(self.probability)
+        return self.quantile(self.probability)
 
     @cached_property
     def shares(self) -> Array:
@@ -212,12 +196,7 @@ class LevelChoice:
         """The level that meets the requirement with the lowest mean risk; None is ERM, or none."""
         if not self.met:
             return None
-        return self.levels[int(np.argmin(np.where(self._meets, self.mean_risks, np.inf)))]
-
-    @property
-    def alpha(self) -> float | None:
-        """The level as a number, for ``QRMClassifier(alpha=…)``; None is ERM."""
-        return None if self.level is None else self.level.alpha
+        return self.levels[int(np.argmin(np.where(self._meets, self.means, np.inf)))]
 
     @property
     def sentence(self) -> str:
@@ -231,13 +210,13 @@ class LevelChoice:
             return (
                 f"{level_name(self.level)} meets the requirement of {wanted}: "
                 f"{self._within(best)}, and of all levels that meet it this one has the lowest "
-                f"mean risk, {self.mean_risks[best]:.4g}."
+                f"mean risk, {self.means[best]:.4g}."
             )
-        best = int(np.lexsort((self.mean_risks, self.quantiles, -self._reached))[0])
+        best = int(np.lexsort((self.means, self.risks_at_share, -self._reached))[0])
         return (
             f"No level meets the requirement of {wanted}. The closest is "
             f"{level_name(self.levels[best])}: {self._within(best)}, and {share} have at most "
-            f"{self.quantiles[best]:.4g}."
+            f"{self.risks_at_share[best]:.4g}."
         )
 
     @property
@@ -260,13 +239,13 @@ class LevelChoice:
 
     def __str__(self) -> str:
         columns = {
-            "mean risk": [f"{value:.4f}" for value in self.mean_risks],
-            f"q({self.probability:g})": [f"{value:.4f}" for value in self.quantiles],
+            "mean risk": [f"{value:.4f}" for value in self.means],
+            f"q({self.probability:g})": [f"{value:.4f}" for value in self.risks_at_share],
             "within": [f"{100.0 * value:.1f}%" for value in self.shares],
         }
         if self.bounds is not None:
             columns["at least"] = [percent_rounded_down(value) for value in self.bounds]
-        table = self.by_level.table(list(columns), list(zip(*columns.values(), strict=True)))
+        table = self.table(list(columns), list(zip(*columns.values(), strict=True)))
         return f"{table}\n\n{self.sentence}"
 
 
@@ -309,4 +288,4 @@ def choose_level(
     limit, share = number().check(risk, "risk"), checked_alpha(probability)
     asked = optional(CONFIDENCE).check(confidence, "confidence")
     by_level = cross_fitted(estimator, distinct_levels(levels), X, y, groups, cv)
-    return LevelChoice(limit, share, asked, by_level)
+    return LevelChoice(**vars(by_level), risk=limit, probability=share, confidence=asked)

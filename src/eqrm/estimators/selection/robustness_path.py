@@ -26,7 +26,6 @@ from eqrm.estimators.selection.level_choice import (
     measured,
 )
 from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
-from eqrm.linear.solving.risk_functions import Array
 
 Self = TypeVar("Self", bound="RiskRobustnessPath")
 
@@ -36,8 +35,8 @@ class RiskFrontier:
     """A fitted predictor per level, with its risks on training and on held-out domains.
 
     ``levels`` (None is ERM), ``estimators``, ``training`` and ``held_out`` (None if no data were
-    held out), each with ``risks`` (L, m), ``means`` (L,) and ``quantiles`` (L, K). ``coefficients``
-    (L, …) and ``intercepts`` are those of linear models. Printing it gives a table.
+    held out), each with ``risks`` (L, m), ``means`` (L,) and ``quantiles`` (L, K). Printing it
+    gives a table.
     """
 
     estimators: tuple[Any, ...]
@@ -48,16 +47,6 @@ class RiskFrontier:
     def levels(self) -> tuple[LevelOrMean, ...]:
         """The level of each estimator; None is ERM."""
         return self.training.levels
-
-    @property
-    def coefficients(self) -> Array:
-        """The coefficients of linear models, one row per level."""
-        return np.stack([_last(model).coef_ for model in self.estimators])
-
-    @property
-    def intercepts(self) -> Array:
-        """The intercepts of linear models, one per level."""
-        return np.stack([np.asarray(_last(model).intercept_) for model in self.estimators])
 
     @property
     def judged(self) -> RisksByLevel:
@@ -71,26 +60,6 @@ class RiskFrontier:
             known = ", ".join(level_name(each) for each in self.levels)
             raise SettingError(f"{level_name(level)} is not among the levels fitted: {known}.")
         return self.estimators[self.levels.index(level)]
-
-    def best(
-        self, alpha: Level | float | str | None = None, mean_at_most: float | None = None
-    ) -> Any:
-        """The predictor with the lowest α-quantile (None: the lowest mean) of risk.
-
-        On held-out domains where there are any: they then took part in the choice, so they cannot
-        certify it. ``mean_at_most`` leaves out predictors with a larger mean risk.
-        """
-        means = self.judged.means
-        goal = means if alpha is None else self.judged.at(Level.of(alpha))
-        if mean_at_most is not None:
-            allowed = means <= mean_at_most
-            if not allowed.any():
-                raise SettingError(
-                    f"No predictor has a mean risk of at most {mean_at_most:g}: the lowest is "
-                    f"{means.min():.4g}."
-                )
-            goal = np.where(allowed, goal, np.inf)
-        return self.estimators[int(np.argmin(goal))]
 
     def __str__(self) -> str:
         parts = [("training domains", self.training)]

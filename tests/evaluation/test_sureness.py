@@ -13,7 +13,6 @@ from scipy.stats.mstats import hdquantiles
 
 from eqrm import Level
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation import quantile_bound
 from eqrm.evaluation.inference.resampling import (
     drawn_counts,
     resampled_smooth_quantiles,
@@ -25,7 +24,6 @@ from eqrm.evaluation.inference.sureness import (
     QuantileChange,
     Sureness,
     compare_quantiles,
-    cross_fitted_bound,
     nested_estimate,
 )
 
@@ -378,13 +376,6 @@ def test_one_candidate_that_is_far_lower_has_no_optimism() -> None:
     assert found.change == pytest.approx(
         smooth_quantile(risks[1], LEVEL) / smooth_quantile(risks[0], LEVEL) - 1.0
     )
-
-
-def test_the_cross_fitted_bound_is_the_order_statistic_of_a_certificate() -> None:
-    risks = np.random.default_rng(0).lognormal(size=77)
-    assert cross_fitted_bound(risks, LEVEL) == quantile_bound(risks, 0.9).bound
-    assert cross_fitted_bound(risks, LEVEL, 0.8) == quantile_bound(risks, 0.9, 0.8).bound
-    assert cross_fitted_bound(risks[:28], LEVEL) is None
 
 
 def test_words_begin_at_their_probabilities() -> None:

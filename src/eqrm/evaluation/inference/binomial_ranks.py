@@ -79,25 +79,13 @@ def probability_below(below: int, domains: int, miss: float) -> float:
     return float(beta.ppf(miss, below, domains - below + 1)) if below else 0.0
 
 
-def interleaved_p_value(below: list[int], sizes: list[int], alpha: float) -> float:
-    """The p-value of "the α-quantile is higher", from subsequences of k-dependent domains.
-
-    Every (k+1)-th of k-dependent domains are independent: each subsequence has a binomial p-value,
-    and twice the mean of p-values is a p-value however they depend on each other (Rüschendorf
-    1982; Vovk & Wang 2020). ``below`` counts the risks at or below the bound in each subsequence.
-
-    >>> round(interleaved_p_value([35, 36], [35, 36], 0.9), 4)
-    0.0476
-    """
-    mean = sum(at_least(*each, alpha) for each in zip(below, sizes, strict=True)) / len(sizes)
-    return min(1.0, 2.0 * mean) if len(sizes) > 1 else mean
-
-
 def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:
     """How many risks lie at or below the bound on the α-quantile of k-dependent domains.
 
-    The bound is the smallest risk whose :func:`interleaved_p_value` is at most ``miss``, found by
-    bisection; None if that of the largest risk is higher.
+    Every (k+1)-th of k-dependent domains are independent: each subsequence has a binomial p-value
+    of "the α-quantile is higher", and twice the mean of p-values is a p-value however they depend
+    on each other (Rüschendorf 1982; Vovk & Wang 2020). The bound is the smallest risk at which that
+    is at most ``miss``, found by bisection; None if that of the largest risk is higher.
     """
     if dependence >= 2 * risks.size:
         return None  # more than half of the subsequences are empty: twice the mean p-value is 1
@@ -105,8 +93,9 @@ def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) 
     sizes, ordered = [part.size for part in parts], np.sort(risks)
 
     def is_enough(risk: float) -> bool:
-        below = [int(part.searchsorted(risk, side="right")) for part in parts]
-        return interleaved_p_value(below, sizes, alpha) <= miss * (1.0 + ROUNDING)
+        below = (int(part.searchsorted(risk, side="right")) for part in parts)
+        found = sum(at_least(*each, alpha) for each in zip(below, sizes, strict=True)) / len(parts)
+        return min(1.0, 2.0 * found) <= miss * (1.0 + ROUNDING)
 
     if not is_enough(ordered[-1]):
         return None

@@ -93,12 +93,13 @@ class Certificate(Finding):
             risk, share = rounded_up(self.bound), as_percent(self.alpha or 0.0)
         else:
             risk, share = f"{self.threshold:.10g}", percent_rounded_down(self.bound)
-        statement = statement_about(self.risk_kind, self.confidence, share, risk, self.about)
-        if not self.proven:
-            statement = f"{CROSS_FITTED}: {statement[0].lower()}{statement[1:]}"
+        opening = "With" if self.proven else f"{CROSS_FITTED}: with"
         if self.approximate:
-            statement = f"Approximate, because {self.estimated}: {statement}"
-        return statement
+            opening = f"Approximate, because {self.estimated}: {opening}"
+        return (
+            f"{opening} {as_percent(self.confidence)} confidence, at least {share} of {self.about} "
+            f"have a {self.risk_kind} risk of at most {risk}"
+        )
 
     @property
     def assumed(self) -> str:
@@ -110,18 +111,6 @@ class Certificate(Finding):
     def sentence(self) -> str:
         """The statement for a reader who knows no statistics."""
         return f"{self.statement}, provided that {self.assumed}"
-
-
-def statement_about(risk_kind: str, confidence: float, share: str, risk: str, about: str) -> str:
-    """What a certificate states, without its assumption.
-
-    >>> statement_about(TRUE, 0.95, "90%", "0.4", "new domains")
-    'With 95% confidence, at least 90% of new domains have a true risk of at most 0.4'
-    """
-    return (
-        f"With {as_percent(confidence)} confidence, at least {share} of {about} have a "
-        f"{risk_kind} risk of at most {risk}"
-    )
 
 
 def new_domains(risk_kind: str) -> str:

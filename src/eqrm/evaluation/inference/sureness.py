@@ -17,7 +17,6 @@ from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from eqrm.checks import CONFIDENCE
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.inference import binomial_ranks
 from eqrm.evaluation.inference.resampling import (
     Matrix,
     resampled_smooth_quantiles,
@@ -279,17 +278,3 @@ def nested_estimate(
     optimism = max(0.0, float(np.mean(found)) - after) if folds > 1 else 0.0
     after += optimism
     return NestedEstimate(after, (after - before) / (abs(before) or 1.0), optimism)
-
-
-def cross_fitted_bound(risks: Vector, level: Level, confidence: float = 0.95) -> float | None:
-    """The order statistic that bounds the α-quantile of risk; None where domains are too few.
-
-    Of risks that were cross-fitted it is no proven bound, because each domain is judged by another
-    model, and all of them by models that share domains.
-
-    >>> cross_fitted_bound(np.arange(1.0, 101.0), Level(0.9)), cross_fitted_bound(np.ones(9), 0.9)
-    (96.0, None)
-    """
-    values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
-    rank = binomial_ranks.upper_rank(values.size, Level.of(level).alpha, 1.0 - asked)
-    return None if rank is None else float(np.partition(values, rank - 1)[rank - 1])

@@ -10,9 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -30,7 +28,6 @@ from eqrm.errors import (
     DataFileError,
     DomainDataError,
     EqrmError,
-    EqrmWarning,
     MissingExtraError,
     SettingError,
 )
@@ -61,7 +58,7 @@ from eqrm.risks import MeasuredRisks
 from eqrm.tabular.model import new_estimator
 from eqrm.tabular.output_folder import check_folder
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.preparation import PreparedTraining, prepare
+from eqrm.tabular.preparation import PreparedTraining, prepare, warnings_noted
 from eqrm.tabular.references import constant_scores, measured_rows
 from eqrm.text import counted
 
@@ -273,7 +270,7 @@ def _models(
         for level in plan.levels
     }
     own = (rows.matrix, rows.labels)
-    with _noting(notes):
+    with warnings_noted(notes.append):
         erm = fitted(template, [REFERENCE], *own, domains, rows.weights)[0]
         yield "ERM", erm
         scored = None
@@ -292,21 +289,6 @@ def _models(
                 yield f"ERM recalibrated for {level}", corrected
             name = WORST if way == WORST else f"{MINIMISED[way]} for {level}"
             yield name, fitted(template, [surrogate], *own, domains, rows.weights)[0]
-
-
-@contextmanager
-def _noting(notes: list[str]) -> Iterator[None]:
-    """Turn our warnings into notes; others are passed on."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EqrmWarning)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, EqrmWarning):
-            notes.append(str(warning.message))
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
 
 
 def _kept(path: Path) -> dict[str, Any] | None:

@@ -7,7 +7,8 @@ once.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +95,8 @@ def prepare(
         raise TypeError("a table without problems can be encoded")
     task, encoder = preprocessor.task, preprocessor.encoder
     labels: list[Any] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EqrmWarning)
+    noted: list[str] = []
+    with warnings_noted(noted.append):
         matrices = [encoder.transform(train.columns)]
         if test is not None:
             with problems.noted():
@@ -113,7 +114,7 @@ def prepare(
         *task.note(train.target),
         *train.notes,
         *encoder.notes,
-        *(str(warning.message) for warning in caught),
+        *noted,
     ]
     told += _order_note(train, test, in_time, ordered)
     if task.classes:
@@ -302,3 +303,18 @@ def refuse_shared_domains(train: Table, test: Table) -> None:
     with problems.noted():
         refuse_few_domains(test, "evaluate on")
     problems.refuse("The table", alone=True)
+
+
+@contextmanager
+def warnings_noted(note: Callable[[str], object]) -> Iterator[None]:
+    """Note our warnings instead of giving them; others are passed on."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EqrmWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, EqrmWarning):
+            note(str(warning.message))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.times import domain_spans
-from eqrm.errors import DomainDataError, EqrmWarning, Setting, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.estimators.boosting.rounds import tree_settings
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.estimators.network import STEPS_TOLD
@@ -44,7 +43,7 @@ from eqrm.risks import MeasuredRisks
 from eqrm.tabular.choosing.candidates import Candidate, Family, families
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.preparation import EncodedPart, PreparedTraining
+from eqrm.tabular.preparation import EncodedPart, PreparedTraining, warnings_noted
 from eqrm.tabular.references import Array, measured_rows
 from eqrm.tabular.steps import INSIDE
 from eqrm.text import listed
@@ -293,18 +292,10 @@ class Comparison:
         """Turn our warnings into notes; others are passed on. Steps of networks are told."""
         told = STEPS_TOLD.set(partial(self._tell_steps, name))
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", EqrmWarning)
+            with warnings_noted(lambda text: self.notes.append(f"{name}: {text}")):
                 yield
         finally:
             STEPS_TOLD.reset(told)
-        for warning in caught:
-            if issubclass(warning.category, EqrmWarning):
-                self.notes.append(f"{name}: {warning.message}")
-            else:
-                warnings.warn_explicit(
-                    warning.message, warning.category, warning.filename, warning.lineno
-                )
 
     @contextmanager
     def _counting_fits(self, name: str, total: int) -> Iterator[None]:

@@ -38,7 +38,7 @@ from eqrm.level import Level
 from eqrm.objectives import EQRM
 from eqrm.objectives.base import Phase
 from eqrm.objectives.risk_objective import RiskObjective
-from eqrm.predictors.mlp import MLP
+from eqrm.predictors.small_networks import MLP
 from eqrm.training.state import seed_everything
 
 LOG_TAILS = (-1000.0, -750.0, -500.0, -250.0, -100.0)

@@ -21,7 +21,7 @@ from eqrm.level import Level
 from eqrm.objectives import EQRM
 from eqrm.objectives.base import Phase
 from eqrm.predictors.efficientnet import EfficientNetLite
-from eqrm.predictors.mlp import MLP
+from eqrm.predictors.small_networks import MLP
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 

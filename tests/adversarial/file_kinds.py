@@ -25,7 +25,7 @@ from eqrm.evaluation import evaluate_part, merge_parts
 from eqrm.evaluation.watching import state_file
 from eqrm.evaluation.watching.claim import WatchSettings, certificate_to_watch
 from eqrm.evaluation.watching.state import WatchState
-from eqrm.predictors.pretrained import read_weights
+from eqrm.predictors.images import read_weights
 from eqrm.sweeps.records import Checkpoint, RunRecord, read_record, write_record
 from eqrm.sweeps.tables.tabulating import sweep_tables
 from eqrm.tabular.recalibrating.correction_files import SavedCorrection

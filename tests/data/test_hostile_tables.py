@@ -19,7 +19,7 @@ from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.files import reading
 from eqrm.files.reading import opened_gzip, refuse_zip_growth, unpack_limit
-from eqrm.predictors.pretrained import read_weights
+from eqrm.predictors.images import read_weights
 
 HEAD = "d,x,y\n"
 ROWS = [f"{i % 5},{i},{i % 2}" for i in range(40)]

@@ -15,12 +15,11 @@ from torch.nn import functional
 from eqrm.errors import DataFileError, MissingExtraError, SettingError
 from eqrm.objectives import objective
 from eqrm.objectives.batch import Batch
-from eqrm.predictors.cnn import CNN
 from eqrm.predictors.efficientnet import VARIANTS, EfficientNetLite, published_weights
-from eqrm.predictors.images import FrozenBatchNorm, freeze_batch_norm
+from eqrm.predictors.images import FrozenBatchNorm, freeze_batch_norm, load_weights, read_weights
 from eqrm.predictors.layers import output_size
-from eqrm.predictors.pretrained import load_weights, read_weights
 from eqrm.predictors.resnet import ResNet, ResNetFeatures, with_channels
+from eqrm.predictors.small_networks import CNN
 
 State = dict[str, Tensor]
 

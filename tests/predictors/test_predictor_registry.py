@@ -7,8 +7,8 @@ import torch
 
 from eqrm.errors import SettingError
 from eqrm.predictors.base import Predictor
-from eqrm.predictors.mlp import MLP
 from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
+from eqrm.predictors.small_networks import MLP
 
 
 @pytest.mark.parametrize("name", [name for name in PREDICTORS if name != "gin"])

@@ -18,11 +18,13 @@ from eqrm.predictors.images import (
     ImageScaling,
     Padding,
     image_featurizer,
+    load_weights,
     norm_rectified,
+    package_weights,
     padded,
+    read_weights,
     with_channels,
 )
-from eqrm.predictors.pretrained import load_weights, package_weights, read_weights
 
 EPS, MOMENTUM = 1e-3, 0.01
 """Batch norm's settings of the published weights."""

@@ -13,13 +13,13 @@ from eqrm.registry import Place, Registry
 
 LITE, RESNET = "eqrm.predictors.efficientnet:EfficientNetLite", "eqrm.predictors.resnet:ResNet"
 PLACES: dict[str, Place] = {
-    "cnn": "eqrm.predictors.cnn:CNN",
+    "cnn": "eqrm.predictors.small_networks:CNN",
     "efficientnet-lite0": (LITE, {"variant": "lite0"}),
     "efficientnet-lite1": (LITE, {"variant": "lite1"}),
     "efficientnet-lite2": (LITE, {"variant": "lite2"}),
     "gin": "eqrm.predictors.gin:GIN",
-    "linear": "eqrm.predictors.mlp:LinearPredictor",
-    "mlp": "eqrm.predictors.mlp:MLP",
+    "linear": "eqrm.predictors.small_networks:LinearPredictor",
+    "mlp": "eqrm.predictors.small_networks:MLP",
     "resnet18": (RESNET, {"depth": 18}),
     "resnet50": (RESNET, {"depth": 50}),
 }

@@ -12,10 +12,11 @@ from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.images import (
     ImageScaling,
     image_featurizer,
+    load_weights,
     norm_rectified,
+    read_weights,
     with_channels,
 )
-from eqrm.predictors.pretrained import load_weights, read_weights
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -18,7 +18,7 @@ from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.level import Level
 from eqrm.objectives import CORAL, EQRM, ERM, IRM, GroupDRO, RiskMemory, RiskObjective, VREx
 from eqrm.objectives.loss_scaling import gradient_norm
-from eqrm.predictors.mlp import MLP
+from eqrm.predictors.small_networks import MLP
 from eqrm.training.phases import Phase
 from eqrm.training.state import seed_everything
 from eqrm.training.trainer import Trainer

@@ -16,7 +16,7 @@ from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import SettingError
 from eqrm.level import Level
 from eqrm.objectives import EQRM, ERM, IGA, IRM, SD, GroupDRO, Objective, Superquantile, VREx
-from eqrm.predictors.mlp import MLP
+from eqrm.predictors.small_networks import MLP
 from eqrm.training.phases import Phase
 from eqrm.training.state import seed_everything
 from eqrm.training.trainer import Trainer

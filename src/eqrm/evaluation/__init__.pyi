@@ -2,10 +2,10 @@ from .backtesting.backtest import Backtest as Backtest
 from .backtesting.backtest import backtest as backtest
 from .evaluate import evaluate as evaluate
 from .evaluation import Evaluation as Evaluation
-from .inference.binomial_ranks import domains_needed as domains_needed
 from .inference.cdf_bands import CdfBand as CdfBand
 from .inference.cdf_bands import cdf_band as cdf_band
 from .inference.certificates import Certificate as Certificate
+from .inference.certificates import domains_needed as domains_needed
 from .inference.certificates import probability_bound as probability_bound
 from .inference.certificates import quantile_bound as quantile_bound
 from .inference.comparison import paired_differences as paired_differences

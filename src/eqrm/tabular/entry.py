@@ -161,7 +161,7 @@ def run_training(
 
 def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence: float) -> None:
     """Refuse to keep domains aside that are too few for any certificate."""
-    from eqrm.evaluation.inference.binomial_ranks import domains_needed
+    from eqrm.evaluation.inference.certificates import domains_needed
 
     kept = 0 if prepared.test is None else len(prepared.test.table.unit_names)
     levels = [level for level in plan.levels if level < Level(1.0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from eqrm.errors import Setting
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
+from eqrm.evaluation.inference.certificates import domains_needed
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.summary import Summary

@@ -21,8 +21,7 @@ from eqrm.checks import (
     optional,
 )
 from eqrm.errors import SettingError, TooFewDomainsError
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
+from eqrm.evaluation.inference.certificates import Certificate, domains_needed, quantile_bound
 from eqrm.evaluation.inference.in_time.online import OnlineBound
 from eqrm.evaluation.inference.in_time.ordered import recent_bound
 from eqrm.evaluation.inference.in_time.spells import FEWEST, spell_bound

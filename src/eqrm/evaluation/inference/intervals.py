@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit, xlogy
 
 from eqrm.distributions.equal_weights import equal_step_index
-from eqrm.evaluation.inference import binomial_ranks
+from eqrm.evaluation.inference import certificates
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector
 from eqrm.evaluation.rounding import are_equal
 from eqrm.level import Level
@@ -184,8 +184,8 @@ def order_statistic_interval(risks: Vector, level: LevelLike, confidence: float)
     ordered = np.sort(risks)
     if not 0.0 < alpha < 1.0:  # the ends of the law: beyond what was seen, nothing is known
         return (float(ordered[-1]), math.inf) if alpha >= 1.0 else (-math.inf, float(ordered[0]))
-    low = binomial_ranks.lower_rank(risks.size, alpha, each)
-    high = binomial_ranks.upper_rank(risks.size, alpha, each)
+    low = certificates.lower_rank(risks.size, alpha, each)
+    high = certificates.upper_rank(risks.size, alpha, each)
     return (
         -math.inf if low is None else float(ordered[low - 1]),
         math.inf if high is None else float(ordered[high - 1]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -275,21 +275,13 @@ def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector
     return pooled_variances(variances, numbers) / numbers if known.any() else None
 
 
-class _Measured(NamedTuple):
-    """Risks (m,), sampling variances (m,), which have two examples, and what they tell of V.
+def _measured(
+    risks: Any, counts: Any, loss_variances: Any
+) -> tuple[Vector, Vector, Any, float, float, float]:
+    """Risks (m,), their sampling variances (m,), which have two examples (m,), and what they tell.
 
     That is the mean of the true risks, V, and the standard error of V.
     """
-
-    values: Vector
-    noise: Vector
-    several: Any
-    mean: float
-    variance: float
-    error: float
-
-
-def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     values = without_rounding(checked_risks(risks))
     known = checked_counts(counts, values.size) > 1
     noise = sampling_variances(counts, loss_variances, values.size)
@@ -299,7 +291,7 @@ def _measured(risks: Any, counts: Any, loss_variances: Any) -> _Measured:
     noise = np.where(noise > (SAME * np.abs(values).max()) ** 2, noise, 0.0)
     several = known if known.sum() > 1 else np.ones_like(known)
     found = between_arrays(values, noise, several / several.sum())
-    return _Measured(values, noise, several, *found)
+    return values, noise, several, *found
 
 
 def _likely(risks: Vector, noise: Vector, spread: float) -> tuple[float, float]:

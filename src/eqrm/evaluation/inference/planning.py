@@ -32,7 +32,7 @@ from typing import Any
 
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, integer, number
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference import binomial_ranks
+from eqrm.evaluation.inference import certificates
 from eqrm.evaluation.inference.risk_checks import Finding, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 
@@ -125,7 +125,7 @@ def domain_plan(
         )
     cover = float(predictors) if covering_number is None else covering_number
     each = CONFIDENCE.check(1.0 - (1.0 - asked) / predictors, "confidence for each predictor")
-    needed = binomial_ranks.domains_needed(level, each)
+    needed = certificates.domains_needed(level, each)
     here = needed if domains is None else domains
     paper = paper_bound(here, level, asked, covering_number=cover, lipschitz=lipschitz, bias=bias)
     rows = _rows(level, each, room, paper)
@@ -145,7 +145,7 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
     """
 
     def tight(beyond: int) -> bool:
-        needed = binomial_ranks.domains_needed(alpha, confidence, beyond)
+        needed = certificates.domains_needed(alpha, confidence, beyond)
         return beyond >= (1.0 - alpha - slack) * needed * (1.0 - 1e-12)
 
     low, high = -1, 1
@@ -155,7 +155,7 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
         middle = (low + high) // 2
         low, high = (low, middle) if tight(middle) else (middle, high)
     first = next(j for j in range(max(0, high - 200), high + 1) if tight(j))
-    return binomial_ranks.domains_needed(alpha, confidence, first), first
+    return certificates.domains_needed(alpha, confidence, first), first
 
 
 def _rows(alpha: float, confidence: float, slack: float, paper: PaperBound) -> list[PlanRow]:
@@ -165,7 +165,7 @@ def _rows(alpha: float, confidence: float, slack: float, paper: PaperBound) -> l
     rows = [
         PlanRow(
             f"{quantile} of risk",
-            binomial_ranks.domains_needed(alpha, confidence, above),
+            certificates.domains_needed(alpha, confidence, above),
             f"the {_largest(above)} measured risk",
         )
         for above in (0, 1, 4)
@@ -187,13 +187,13 @@ def _rows(alpha: float, confidence: float, slack: float, paper: PaperBound) -> l
 
 def _in_hand(domains: int, alpha: float, confidence: float) -> str:
     """What a number of domains can bound."""
-    rank = binomial_ranks.upper_rank(domains, alpha, 1.0 - confidence)
-    reach = math.floor(1e4 * binomial_ranks.highest_level(domains, confidence)) / 1e4
+    rank = certificates.upper_rank(domains, alpha, 1.0 - confidence)
+    reach = math.floor(1e4 * certificates.highest_level(domains, confidence)) / 1e4
     most = f"The most that they can bound is {as_percent(reach)} of new domains."
     if rank is None:
-        needed = binomial_ranks.domains_needed(alpha, confidence)
+        needed = certificates.domains_needed(alpha, confidence)
         return f"{domains:,} domains are too few: {needed:,} are needed. {most}"
-    achieved = math.floor(1e4 * (1.0 - binomial_ranks.at_least(rank, domains, alpha))) / 1e4
+    achieved = math.floor(1e4 * (1.0 - certificates.at_least(rank, domains, alpha))) / 1e4
     return (
         f"{domains:,} domains are enough: the {_largest(domains - rank)} of their risks is the "
         f"bound (confidence achieved {as_percent(achieved)}). {most}"

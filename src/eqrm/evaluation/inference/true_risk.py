@@ -21,7 +21,7 @@ import numpy as np
 
 from eqrm.checks import CONFIDENCE, number, one_of
 from eqrm.errors import SettingError
-from eqrm.evaluation.inference import binomial_ranks
+from eqrm.evaluation.inference import certificates
 from eqrm.evaluation.inference.certificates import TRUE, Certificate, too_few
 from eqrm.evaluation.inference.risk_checks import (
     LevelLike,
@@ -74,7 +74,7 @@ def true_risk_bound(
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     rank, miss = _rank_and_miss(domains, level, asked)
     bound = float(np.sort(uppers_at(miss))[rank - 1])
-    reached = binomial_ranks.at_least(rank, domains, level + (1.0 - level) * miss)
+    reached = certificates.at_least(rank, domains, level + (1.0 - level) * miss)
     return Certificate(
         bound=bound,
         confidence=asked,
@@ -112,7 +112,7 @@ def true_probability_bound(
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
     miss = MISS_PER_DOMAIN
     below = int((uppers_at(miss) <= number().check(threshold, "threshold")).sum())
-    share = binomial_ranks.probability_below(below, domains, 1.0 - asked)
+    share = certificates.probability_below(below, domains, 1.0 - asked)
     bound = max(0.0, (share - miss) / (1.0 - miss))
     return Certificate(
         bound=bound,
@@ -133,11 +133,11 @@ def _rank_and_miss(domains: int, alpha: float, confidence: float) -> tuple[int, 
     The smallest k whose η is ``MISS_PER_DOMAIN`` or more; the last one if none is.
     """
     miss = 1.0 - confidence
-    if binomial_ranks.upper_rank(domains, alpha, miss) is None:
+    if certificates.upper_rank(domains, alpha, miss) is None:
         raise too_few(domains, alpha, confidence)
     aimed_at = alpha + (1.0 - alpha) * MISS_PER_DOMAIN
-    rank = binomial_ranks.upper_rank(domains, aimed_at, miss) or domains
-    inflated = binomial_ranks.probability_below(rank, domains, miss)
+    rank = certificates.upper_rank(domains, aimed_at, miss) or domains
+    inflated = certificates.probability_below(rank, domains, miss)
     per_domain = min((inflated - alpha) / (1.0 - alpha), 0.5)
     if per_domain < SMALLEST_MISS:
         raise too_few(domains, alpha, confidence, needed=domains + 1)

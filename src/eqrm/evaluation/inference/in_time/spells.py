@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from eqrm.checks import CONFIDENCE
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed
-from eqrm.evaluation.inference.certificates import Certificate
+from eqrm.evaluation.inference.certificates import ROUNDING, Certificate, domains_needed
 from eqrm.evaluation.inference.risk_checks import (
     LevelLike,
     Vector,

@@ -24,8 +24,15 @@ from typing import Any
 import numpy as np
 
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, one_of
-from eqrm.evaluation.inference.binomial_ranks import ROUNDING, domains_needed, highest_level
-from eqrm.evaluation.inference.certificates import MEASURED, Certificate, quantile_bound, too_few
+from eqrm.evaluation.inference.certificates import (
+    MEASURED,
+    ROUNDING,
+    Certificate,
+    domains_needed,
+    highest_level,
+    quantile_bound,
+    too_few,
+)
 from eqrm.evaluation.inference.nested.members import NestedRisks, effective_number
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha
 

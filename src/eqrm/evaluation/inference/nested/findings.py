@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from eqrm.between_domains import between_domains, restricted_log_likelihood
-from eqrm.evaluation.inference.binomial_ranks import domains_needed
-from eqrm.evaluation.inference.certificates import quantile_bound
+from eqrm.evaluation.inference.certificates import domains_needed, quantile_bound
 from eqrm.evaluation.inference.nested.bounds import (
     POOLED,
     SAMPLINGS,

@@ -9,9 +9,14 @@ import numpy as np
 
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.inference.binomial_ranks import domains_needed, highest_level
 from eqrm.evaluation.inference.cdf_bands import CdfBand, spaced_ranks
-from eqrm.evaluation.inference.certificates import MEASURED, TRUE, new_domains
+from eqrm.evaluation.inference.certificates import (
+    MEASURED,
+    TRUE,
+    domains_needed,
+    highest_level,
+    new_domains,
+)
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.inference.nested.bounds import new_members
 from eqrm.evaluation.inference.noise import NoiseSplit, denoised_risks

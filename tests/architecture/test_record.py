@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from studies.registry import new_study, study_names
 
-from eqrm.evaluation.presenting.report.packing import packed
+from eqrm.evaluation.presenting.report.content import packed
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = ROOT / "tests" / "record"

@@ -13,7 +13,7 @@ from eqrm import Evaluation, Level
 from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.presenting.report import report_html
 from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_models
-from eqrm.evaluation.presenting.report.packing import packed
+from eqrm.evaluation.presenting.report.content import packed
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.markup import label
 from eqrm.risks import MeasuredRisks

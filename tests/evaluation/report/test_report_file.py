@@ -18,7 +18,7 @@ from eqrm import Evaluation
 from eqrm.errors import SettingError
 from eqrm.evaluation.presenting.report import content, report_html, write_report
 from eqrm.evaluation.presenting.report.answer import answer_of, shown_models
-from eqrm.evaluation.presenting.report.packing import listed_domains
+from eqrm.evaluation.presenting.report.content import listed_domains
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.risks import MeasuredRisks
 from evaluation.report.report_worlds import (

@@ -8,7 +8,7 @@ how far they lie apart is shown beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -219,14 +219,12 @@ class Leaderboard:
 
     def to_csv(self) -> str:
         """A line per model and statistic, with all digits."""
-        records = list(self._records())
-        rows = [["" if _is_missing(v) else v for v in row.values()] for row in records]
-        return csv_text([list(records[0]), *rows]).rstrip("\n")
+        records = self._records
+        return csv_text([list(records[0]), *(row.values() for row in records)]).rstrip("\n")
 
     def to_frame(self) -> DataFrame:
         """The same as a data frame of pandas."""
-        records = list(self._records())
-        return data_frame({key: [row[key] for row in records] for key in records[0]})
+        return data_frame({key: [row[key] for row in self._records] for key in self._records[0]})
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain types, ready for JSON; a missing number is None."""
@@ -237,33 +235,29 @@ class Leaderboard:
             "left_out": self.left_out,
             "confidence": self.confidence,
             "sentence": self.sentence,
-            "models": [
-                {key: None if _is_missing(value) else value for key, value in row.items()}
-                for row in self._records()
-            ],
+            "models": self._records,
         }
 
-    def _records(self) -> Iterator[dict[str, Any]]:
+    @cached_property
+    def _records(self) -> list[dict[str, Any]]:
+        """A row per model and statistic; a number that there is not is None."""
+        found = []
+        statistics = [("mean", None), *(("quantile", str(level)) for level in self.levels)]
         for line in self.lines:
-            statistics = [("mean", None), *(("quantile", str(level)) for level in self.levels)]
             for (kind, level), cell, apart in zip(
                 statistics, line.cells, line.over_seeds, strict=True
             ):
                 behind = line.behind if level == str(self.alpha) else None
-                yield {
-                    "place": line.place,
-                    "model": line.name,
-                    "seeds": line.seeds,
-                    "statistic": kind,
-                    "level": level,
-                    "value": cell.value,
-                    "low": cell.low,
-                    "high": cell.high,
-                    "over_seeds": apart,
-                    "behind": None if behind is None else behind.value,
-                    "behind_low": None if behind is None else behind.low,
-                    "behind_high": None if behind is None else behind.high,
-                }
+                gap = (None,) * 3 if behind is None else (behind.value, behind.low, behind.high)
+                row: dict[str, Any] = {"place": line.place, "model": line.name, "seeds": line.seeds}
+                row |= {"statistic": kind, "level": level, "value": cell.value}
+                row |= {"low": cell.low, "high": cell.high, "over_seeds": apart}
+                row |= zip(("behind", "behind_low", "behind_high"), gap, strict=True)
+                for key, value in row.items():
+                    if isinstance(value, float) and not math.isfinite(value):
+                        row[key] = None
+                found.append(row)
+        return found
 
     def _repr_html_(self) -> str:
         """The table for a notebook."""
@@ -286,7 +280,3 @@ def _behind_in_words(found: Difference | None) -> str:
         return ""
     value, low, high = rounded_difference(found)
     return f"{value}{'!' if found.clear else ''} [{low}, {high}]" if not found.refused else value
-
-
-def _is_missing(value: object) -> bool:
-    return value is None or (isinstance(value, float) and not math.isfinite(value))

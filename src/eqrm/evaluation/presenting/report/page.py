@@ -35,8 +35,7 @@ from eqrm.evaluation.presenting.report.answer import (
     level_label,
     shown_models,
 )
-from eqrm.evaluation.presenting.report.content import report_content
-from eqrm.evaluation.presenting.report.packing import as_safe_json, middle_cut
+from eqrm.evaluation.presenting.report.content import as_safe_json, middle_cut, report_content
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.evaluation.presenting.table_cells import (

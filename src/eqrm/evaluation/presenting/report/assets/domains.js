@@ -6,7 +6,7 @@ const list = { column: "risk", down: true, most: PAGE, model: CHOSEN, found: [] 
 const folded = listed.names.map((name) => name.toLowerCase());
 const collator = new Intl.Collator("en", { numeric: true });
 
-// A packed column: the first bytes of big-endian 32-bit floats (eqrm/…/report/packing.py).
+// A packed column: the first bytes of big-endian 32-bit floats (eqrm/…/report/content.py).
 function unpacked(column) {
   const text = atob(column.text), kept = column.bytes, size = text.length / kept;
   const view = new DataView(new ArrayBuffer(4)), found = new Float64Array(size);

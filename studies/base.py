@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 
 import eqrm
 from eqrm.errors import MissingExtraError
+from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.files.writing import write_text
-from eqrm.text import csv_text
+from eqrm.text import csv_text, duration
 from studies.choices import one_of
-from studies.drawing import save_figure
 from studies.outcome import Outcome, Progress
-from studies.words import duration
 
 
 def no_progress(share: float, what: str) -> None:

@@ -25,11 +25,11 @@ from eqrm.sweeps import (
 )
 from eqrm.sweeps.plan import read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
+from eqrm.text import duration
 from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
 from studies.choices import whole_number
 from studies.outcome import Check, Progress, ResultTable
-from studies.words import duration
 
 SWEEP, FIRST_STAGE = "sweep", "erm"
 IMAGENET_WEIGHTS = {

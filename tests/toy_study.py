@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from studies.base import Study
-from studies.drawing import new_figure
 from studies.outcome import Check, Outcome, Picture, Progress, ResultTable
+
+from eqrm.evaluation.presenting.plots import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

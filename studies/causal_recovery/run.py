@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, shades
 from studies.base import Study
 from studies.causal_recovery.checks import (
     check_case,
@@ -30,7 +31,6 @@ from studies.causal_recovery.settings import (
     SIZES,
     RecoverySettings,
 )
-from studies.drawing import INK, QUIET, new_figure, shades
 from studies.outcome import Cell, Outcome, Picture, Progress, ResultTable
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from eqrm.data import DomainData
 from eqrm.errors import DataFileError, SettingError
 from eqrm.files.archive import read_archive, write_archive
 from eqrm.predictors import MLP
+from eqrm.text import counted
 from studies.colored_mnist.digits_by_seed import MEASURED, DigitsBySeed
 from studies.colored_mnist.settings import (
     FLIPS,
@@ -34,7 +35,6 @@ from studies.colored_mnist.settings import (
     TableSetting,
 )
 from studies.many_runs.train_many import BurnIn, Run, TrainedRuns, train_many
-from studies.words import counted
 
 FORMAT, BURN_IN_FORMAT = "eqrm colored-mnist setting 1", "eqrm colored-mnist burn-in 1"
 STANDARD_NAME = "standard"

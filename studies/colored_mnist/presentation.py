@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from eqrm.evaluation.presenting.plots import new_figure, shades
 from studies.colored_mnist.digits_by_seed import TEST, VALIDATION
 from studies.colored_mnist.findings import (
     BY_TEST_DOMAIN,
@@ -26,7 +27,6 @@ from studies.colored_mnist.settings import (
     RANDOM,
     WITH_STEPS,
 )
-from studies.drawing import new_figure, shades
 from studies.outcome import Cell, Check, ResultTable
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqrm.evaluation import recent_bound
+from eqrm.evaluation.presenting.plots import ACCENT, INK, QUIET, new_figure
 from studies.base import Study
 from studies.domains_in_time.checks import check_in_time
 from studies.domains_in_time.experiment import TimeFindings, run_simulations
@@ -23,7 +24,6 @@ from studies.domains_in_time.settings import (
     SIZES,
     SPELL_DOMAINS,
 )
-from studies.drawing import ACCENT, INK, QUIET, new_figure
 from studies.outcome import Cell, Outcome, Picture, Progress, ResultTable
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eqrm.text import counted
 from studies.frontiers.findings import TableFindings, all_splits
 from studies.frontiers.settings import (
     LARGEST_COST,
@@ -14,7 +15,6 @@ from studies.frontiers.settings import (
 )
 from studies.outcome import Check
 from studies.split_interval import SplitInterval
-from studies.words import counted
 
 SOURCE = 'the requirements of `surrogate="auto"`'
 

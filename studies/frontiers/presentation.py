@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from studies.drawing import new_figure
+from eqrm.evaluation.presenting.plots import new_figure
 from studies.frontiers.findings import TableFindings, WithinBudget
 from studies.frontiers.settings import (
     AUTO,

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from eqrm.text import counted
 from studies.frontiers.findings import TableFindings, all_splits
 from studies.frontiers.presentation import GRADIENT_COLUMNS
 from studies.frontiers.settings import (
@@ -24,7 +25,6 @@ from studies.frontiers.settings import (
 from studies.frontiers.tables import LEAST_MOLECULES, LEAST_ROWS
 from studies.outcome import Cell, ResultTable
 from studies.split_interval import SplitInterval
-from studies.words import counted
 
 RECALIBRATED_ERM = RECALIBRATED[SHIFT_AND_SCALE]
 HOLDS = "holds"

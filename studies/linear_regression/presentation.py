@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from studies.drawing import INK, QUIET, new_figure, shades
+from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, shades
 from studies.linear_regression.experiment import LARGEST_RISK_DRAWN, RegressionFindings
 from studies.linear_regression.settings import (
     LEVELS,

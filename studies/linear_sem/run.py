@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from eqrm.evaluation.presenting.plots import new_figure, shades
 from studies.base import Study
-from studies.drawing import new_figure, shades
 from studies.linear_sem.checks import check_sem
 from studies.linear_sem.experiment import SemFindings, run_tasks
 from studies.linear_sem.settings import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from eqrm import KDE
+from eqrm.evaluation.presenting.plots import new_figure
 from eqrm.sweeps import SweepFolder
-from studies.drawing import new_figure
 from studies.molecules.baselines import baselines, constants
 from studies.molecules.findings import DatasetFindings
 from studies.molecules.settings import ERM, JUDGED, SIZES, MoleculesSettings, eqrm_label

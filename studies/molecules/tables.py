@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from eqrm.text import counted
 from studies.molecules.baselines import CONSTANT, shifted_label
 from studies.molecules.findings import DatasetFindings
 from studies.molecules.settings import (
@@ -16,7 +17,6 @@ from studies.molecules.settings import (
     eqrm_label,
 )
 from studies.outcome import Check, ResultTable
-from studies.words import counted
 
 METRICS = ("average-precision", "roc-auc")
 MUCH = 0.5

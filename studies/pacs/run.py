@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from eqrm.errors import EqrmError
+from eqrm.evaluation.presenting.plots import new_figure
 from eqrm.predictors import EfficientNetLite
-from studies.drawing import new_figure
 from studies.outcome import Check, Outcome, Picture, Progress, ResultTable
 from studies.pacs.findings import MAIN_RULE, RULES, PacsFindings
 from studies.pacs.settings import (

@@ -6,7 +6,7 @@ import math
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from studies.drawing import new_figure
+from eqrm.evaluation.presenting.plots import new_figure
 from studies.outcome import Cell, ResultTable
 from studies.quantile_selection.findings import (
     HINDSIGHT,

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.text import counted, duration
 from studies.base import Report, Study, no_progress
 from studies.choices import whole_number
 from studies.outcome import Outcome, Picture, Progress
@@ -19,7 +20,6 @@ from studies.quantile_selection.presentation import (
     selection_tables,
 )
 from studies.quantile_selection.settings import SIZES
-from studies.words import counted, duration
 
 SWEEPS = "sweeps"
 

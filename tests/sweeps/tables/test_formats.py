@@ -14,10 +14,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eqrm.sweeps.selection import QuantileSelection, TrainingDomainValidation
-from eqrm.sweeps.tables.cells import SweepTables
-from eqrm.sweeps.tables.formats import FORMATS, to_csv, to_html, to_latex, to_markdown, to_text
-from eqrm.sweeps.tables.tabulating import sweep_tables
+from eqrm.sweeps import QuantileSelection, SweepTables, TrainingDomainValidation, sweep_tables
+from eqrm.sweeps.tables.formats import FORMATS
 from sweeps.made_records import checkpoint, record
 
 RULES = {"training-domain": TrainingDomainValidation(), "quantile": QuantileSelection()}
@@ -33,31 +31,35 @@ def found(objective: str = "EQRM", domains: tuple[str, str] = ("a", "b")) -> Swe
     return sweep_tables(records, RULES)
 
 
+def written(form: str, tables: SweepTables | None = None, selected: bool = False) -> str:
+    return FORMATS[form](tables or found(), selected)
+
+
 def test_text_has_aligned_columns_notes_and_missing_runs() -> None:
-    assert to_text(found()).startswith(
+    assert written("text").startswith(
         "toy: accuracy (%) on held-out domains. Selection: training-domain validation, best "
         "checkpoint\n"
         "objective           a      b  average\n"
         "EQRM       62.5 ± 8.8  50.0†    50.0†\n"
     )
-    end = to_text(found()).split("\n\n")[-2:]
+    end = written("text").split("\n\n")[-2:]
     assert end[0].startswith("Tables of 3 runs. Mean ± standard error over trials (s/√n, divisor n")
     assert end[1] == "Missing runs:\ntoy, EQRM, held out b, trial 1: draw 0"
-    assert "Selected runs" not in to_text(found())
-    assert "toy-EQRM-a-0-1" in to_text(found(), selected=True)
+    assert "Selected runs" not in written("text")
+    assert "toy-EQRM-a-0-1" in written("text", selected=True)
 
 
 def test_markdown_and_latex_have_the_same_cells() -> None:
-    assert "| EQRM | 62.5 ± 8.8 | 50.0† | 50.0† |" in to_markdown(found())
-    assert "|---|---:|---:|---:|" in to_markdown(found())
-    latex = to_latex(found(), selected=True)
+    assert "| EQRM | 62.5 ± 8.8 | 50.0† | 50.0† |" in written("markdown")
+    assert "|---|---:|---:|---:|" in written("markdown")
+    latex = written("latex", selected=True)
     assert r"EQRM & 62.5 $\pm$ 8.8 & 50.0$^\dagger$ & 50.0$^\dagger$ \\" in latex
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 5
     assert "% toy, EQRM, held out b, trial 1: draw 0" in latex
 
 
 def test_csv_has_all_digits_and_reads_back() -> None:
-    rows = list(csv.DictReader(io.StringIO(to_csv(found()))))
+    rows = list(csv.DictReader(io.StringIO(written("csv"))))
     first = rows[0]
     assert (first["table"], first["objective"], first["column"]) == ("accuracy", "EQRM", "a")
     assert (float(first["value"]), first["trials"], first["complete"]) == (0.625, "2", "1")
@@ -65,7 +67,7 @@ def test_csv_has_all_digits_and_reads_back() -> None:
     assert [row["column"] for row in rows if row["table"] == "missing"] == [
         "toy, EQRM, held out b, trial 1: draw 0"
     ]
-    chosen = list(csv.DictReader(io.StringIO(to_csv(found(), selected=True))))
+    chosen = list(csv.DictReader(io.StringIO(written("csv", selected=True))))
     assert [row["run"] for row in chosen][:2] == ["toy-EQRM-a-0-0", "toy-EQRM-a-0-1"]
 
 
@@ -79,7 +81,7 @@ def test_the_searched_values_of_selected_runs_are_in_every_format() -> None:
     escaped["markdown"] = escaped["markdown"].replace("[", "\\[").replace("]", "\\]")
     for name in ("text", "markdown", "latex", "html"):
         assert escaped.get(name, words) in FORMATS[name](shown, True)
-    for row in csv.DictReader(io.StringIO(to_csv(shown, selected=True))):
+    for row in csv.DictReader(io.StringIO(written("csv", shown, selected=True))):
         assert json.loads(row["settings"]) == settings
     measured = checkpoint(0, {"b": 1.0}, {"a": 0.5})
     run = replace(record(measured, held_out=("a",)), settings=settings)
@@ -106,7 +108,7 @@ class Page(HTMLParser):
 
 
 def test_html_has_every_table_and_pictures_that_need_no_network() -> None:
-    page = to_html(found())
+    page = written("html")
     parsed = Page(page)
     assert parsed.tags.count("table") == 4 + 1
     assert "62.5 ± 8.8" in parsed.texts
@@ -116,13 +118,13 @@ def test_html_has_every_table_and_pictures_that_need_no_network() -> None:
         assert ElementTree.fromstring(drawn).tag.endswith("svg")
         assert b"EQRM" in drawn
     assert not re.search(r"https?://", page)
-    assert page == to_html(found())
+    assert page == written("html")
 
 
 def test_html_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("matplotlib", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, module, None)
-    parsed = Page(to_html(found()))
+    parsed = Page(written("html"))
     assert parsed.images == []
     assert any("pip install 'eqrm[plots]'" in text for text in parsed.texts)
 

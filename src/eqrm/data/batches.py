@@ -59,10 +59,6 @@ class SamplerSettings:
 
     def check(self, counts: Integers) -> None:
         """Raise if such batches cannot be drawn from domains of these sizes (m,)."""
-        self._check_sizes(counts)
-        self._check_shares(counts)
-
-    def _check_sizes(self, counts: Integers) -> None:
         d, k = self.domains_per_batch, self.examples_per_domain
         if d is not None and d > len(counts) and not self.repeat_domains:
             raise SettingError(
@@ -85,9 +81,8 @@ class SamplerSettings:
                 "repeat_examples needs examples_per_domain: without it a batch holds whole domains."
             )
 
-    def _check_shares(self, counts: Integers) -> None:
-        """Every process must get something in every batch."""
-        d = len(counts) if self.domains_per_batch is None else self.domains_per_batch
+        # Every process must get something in every batch.
+        d = len(counts) if d is None else d
         if self.across == "domains" and d < self.world_size:
             raise SettingError(
                 f"A batch of {counted(d, 'domain')} cannot be shared by {self.world_size} "

@@ -121,7 +121,9 @@ def _download(url: str, target: Path, report: Report, timeout: float) -> Path:
         _state_file(part).unlink(missing_ok=True)
         return _download(url, target, report, timeout)
     with opened as answer:
-        goes_on = answer.status == 206 and _starts_at(answer, start)
+        goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
+            f"bytes {start}-"
+        )
         if not goes_on:
             start = 0
         _remember(part, url, answer)
@@ -172,10 +174,6 @@ def _remember(part: Path, url: str, answer: Any) -> None:
     if mark.startswith("W/"):
         mark = ""  # a weak mark says nothing about the bytes
     _state_file(part).write_text(json.dumps({"url": url, "mark": mark}), encoding="utf-8")
-
-
-def _starts_at(answer: Any, start: int) -> bool:
-    return str(answer.headers.get("Content-Range", "")).startswith(f"bytes {start}-")
 
 
 def _check(part: Path, source: Source, target: Path) -> None:

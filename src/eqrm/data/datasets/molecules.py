@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -92,13 +91,28 @@ def molecules(
         raise DomainDataError(f"{path} contains no molecule that can be used.")
     rows = torch.tensor(kept)
     data = DomainData.from_arrays(
-        _inputs(stored, inputs, rows),
+        stored.tensors["bits"][rows].float()
+        if inputs == "fingerprints"
+        else InputsAt.of(Graphs.from_tensors(stored.tensors), rows),
         labels[readable[rows]],
         [domains[i] for i in kept],
         target_names=tasks,
     )
-    data = _large_enough(data, min_examples)
-    return data if parts is None else _in_parts(data, parts, parts_seed)
+    large = [
+        name for name, n in zip(data.names, data.counts.tolist(), strict=True) if n >= min_examples
+    ]
+    if not large:
+        raise SettingError(
+            f"No domain has {min_examples} examples; the largest has {int(data.counts.max())}."
+        )
+    data = data.select(large)
+    if parts is None:
+        return data
+    given = {"train": None, "validation": parts.get("val", 0.0), "test": parts.get("test", 0.0)}
+    drawn = parts_of_domains(given, data.names, SEED.check(parts_seed, "parts_seed"))
+    drawn["val"] = drawn.pop("validation")
+    named = {part: tuple(data.names[i] for i in ids) for part, ids in drawn.items()}
+    return replace(data, parts=named)
 
 
 def read_molecules(
@@ -150,36 +164,7 @@ def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:
     if inputs == "graphs":
         tensors |= vars(graphs_of(progress(readable, "Drawing graphs")))
     else:
-        tensors["bits"] = _fingerprints(readable, bits)
+        made = rdkit("Chem.rdFingerprintGenerator").GetMorganGenerator(radius=2, fpSize=bits)
+        rows = [made.GetFingerprintAsNumPy(molecule) for molecule in readable]
+        tensors["bits"] = torch.from_numpy(np.stack(rows))
     return Stored(tensors, {"scaffolds": names.tolist()})
-
-
-def _fingerprints(found: Sequence[Any], bits: int) -> Tensor:
-    generator = rdkit("Chem.rdFingerprintGenerator").GetMorganGenerator(radius=2, fpSize=bits)
-    return torch.from_numpy(np.stack([generator.GetFingerprintAsNumPy(each) for each in found]))
-
-
-def _inputs(stored: Stored, inputs: str, rows: Tensor) -> Any:
-    if inputs == "fingerprints":
-        return stored.tensors["bits"][rows].float()
-    return InputsAt.of(Graphs.from_tensors(stored.tensors), rows)
-
-
-def _large_enough(data: DomainData, min_examples: int) -> DomainData:
-    if min_examples <= 1:
-        return data
-    large = torch.nonzero(data.counts >= min_examples).reshape(-1)
-    if len(large) == 0:
-        raise SettingError(
-            f"No domain has {min_examples} examples; the largest has {int(data.counts.max())}."
-        )
-    return data.select([data.names[i] for i in large.tolist()])
-
-
-def _in_parts(data: DomainData, shares: Mapping[str, float], seed: int) -> DomainData:
-    """The same data, its domains drawn into the parts train, val and test."""
-    given = {"train": None, "validation": shares.get("val", 0.0), "test": shares.get("test", 0.0)}
-    drawn = parts_of_domains(given, data.names, SEED.check(seed, "parts_seed"))
-    drawn["val"] = drawn.pop("validation")
-    named = {part: tuple(data.names[i] for i in ids) for part, ids in drawn.items()}
-    return replace(data, parts=named)

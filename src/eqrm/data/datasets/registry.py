@@ -158,18 +158,16 @@ class Published:
         """What is not under the data root."""
         lacking = []
         for places in self.places:
-            there = [place for place in places.split("|") if _has_content(root / place)]
+            paths = {place: root / place for place in places.split("|")}
+            there = [
+                p for p, at in paths.items() if at.is_file() or (at.is_dir() and any(at.iterdir()))
+            ]
             if not there:
                 lacking.append(places.replace("|", " or "))
             else:
                 files = (f"{there[0]}/{file}" for file in self.files)
                 lacking += [file for file in files if not (root / file).is_file()]
         return lacking
-
-
-def _has_content(path: Path) -> bool:
-    """Whether there is a file, or a folder that is not empty."""
-    return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
 @cache

@@ -197,16 +197,6 @@ def test_an_image_changes_by_seed_step_and_row_alone() -> None:
     assert float((nothing(images, rows, 0, 0) - images).abs().mean()) < 0.1
 
 
-def test_rows_of_all_images_are_changed_as_a_batch_of_them_is() -> None:
-    images, rows = pictures(5), torch.tensor([4, 0, 4])
-    expected = Augmentation()(images[rows] / 255, rows, seed=4, step=9)
-    assert torch.equal(Augmentation()(images[rows], rows, seed=4, step=9), expected)
-    assert torch.equal(Augmentation().of_rows(images, rows, 4, 9), expected)
-    out = torch.empty(3, 3, 17, 23).to(memory_format=torch.channels_last)
-    assert Augmentation().of_rows(images / 255, rows, 4, 9, out) is out
-    assert torch.equal(out, expected)
-
-
 def small_world() -> tuple[DomainData, DomainData]:
     generator = torch.Generator().manual_seed(0)
     data = DomainData(

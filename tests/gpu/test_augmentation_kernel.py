@@ -11,5 +11,5 @@ from oracle.interpreter import NEEDS_TRITON, errors_of
 @pytest.mark.full
 def test_the_kernels_change_images_as_tensors_do() -> None:
     errors = errors_of("oracle.interpreted_augmentation")
-    assert len(errors) >= 70
+    assert len(errors) >= 65
     assert {case: error for case, error in errors.items() if not error < 1e-5} == {}

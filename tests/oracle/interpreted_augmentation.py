@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eqrm.data import augmentation
 from eqrm.data.augmentation import Augmentation, AugmentationDraws, augmented
-from eqrm.gpu.augmentation import augment, pack, packed_rows
+from eqrm.gpu.augmentation import augment, pack
 
 STRONG = Augmentation(0.2, 0.5, 0.9, 0.9, 0.9, 0.5, 0.4)
 ORDERS = torch.tensor(list(itertools.permutations(range(4))))
@@ -75,49 +75,23 @@ def drawn(seeds: int) -> Iterator[tuple[str, float]]:
         yield name, error_of(found, augmented(images, draws))
 
 
-def rows_and_outputs() -> Iterator[tuple[str, float]]:
-    """Rows of all images, given outputs, other memory formats, and rows that do not exist."""
-    images, rows = pictures(9), torch.tensor([7, 0, 8, 7])
+def memory_formats() -> Iterator[tuple[str, float]]:
+    """Channels last, the same bits again, no image, and the call where kernels are."""
+    images, rows = pictures(4), torch.tensor([7, 0, 8, 7])
     draws = STRONG.draws(rows.numpy(), 12, 10, 5, 6)
-    expected = augmented(images[rows], draws)
-    packed = pack(*draws, rows=rows)
-    found = augment(images, packed, packed_rows(packed))
-    right = found.is_contiguous(memory_format=torch.channels_last)
-    yield "rows", error_of(found, expected) if right else math.inf
-    again = augment(images, packed, packed_rows(packed))
-    yield "the same bits", 0.0 if torch.equal(found, again) else math.inf
-    out = torch.full((4, 3, 12, 10), 7.0)
+    expected, packed = augmented(images, draws), pack(*draws)
     last = images.contiguous(memory_format=torch.channels_last)
-    given = augment(last, pack(*draws), rows, out)
-    yield "other formats", error_of(out, expected) if given is out else math.inf
-    for wrong in (-1, 9):
-        found = augment(images, pack(*draws), torch.tensor([7, wrong, 8, 7]))
-        right = bool(found[1].isnan().all())
-        error = error_of(found[[0, 2, 3]], expected[[0, 2, 3]])
-        yield f"row {wrong} of 9", error if right else math.inf
-    nothing = augment(images, packed[:0], rows[:0])
-    yield "no rows", 0.0 if nothing.shape == (0, 3, 12, 10) else math.inf
-    for out in (torch.empty(3, 3, 12, 10), torch.empty(4, 3, 12, 10, dtype=torch.float64)):
-        try:
-            augment(images, packed, rows, out)
-        except ValueError:
-            yield f"refused: {tuple(out.shape)}, {out.dtype}", 0.0
-        else:
-            yield f"refused: {tuple(out.shape)}, {out.dtype}", math.inf
-
-
-def through_the_settings() -> Iterator[tuple[str, float]]:
-    """The methods of ``Augmentation`` as they are where kernels are."""
-    images, rows = pictures(9), torch.tensor([4, 8, 2])
-    expected = STRONG.of_rows(images, rows, 3, 4), STRONG(images[rows] / 255, rows, 3, 4)
+    found = augment(last, packed)
+    right = found.is_contiguous(memory_format=torch.channels_last)
+    yield "channels last", error_of(found, expected) if right else math.inf
+    yield "the same bits", 0.0 if torch.equal(found, augment(last, packed)) else math.inf
+    nothing = augment(images[:0], packed[:0])
+    yield "no images", 0.0 if nothing.shape == (0, 3, 12, 10) else math.inf
     usual = augmentation._by_kernel
     augmentation._by_kernel = lambda images: True
     try:
-        out = torch.empty(3, 3, 12, 10)
-        given = STRONG.of_rows(images, rows, 3, 4, out)
-        yield "of_rows", error_of(out, expected[0]) if given is out else math.inf
-        found = STRONG(images[rows], rows, 3, 4)
-        yield "a call", error_of(found, expected[1]) if found.is_contiguous() else math.inf
+        found = STRONG(images, rows, 5, 6)
+        yield "a call", error_of(found, expected) if found.is_contiguous() else math.inf
     finally:
         augmentation._by_kernel = usual
 
@@ -135,8 +109,7 @@ if __name__ == "__main__":
         orders_flips_and_grey(2),
         hues(),
         drawn(20),
-        rows_and_outputs(),
-        through_the_settings(),
+        memory_formats(),
         larger(),
     )
     for case, error in cases:

@@ -82,49 +82,14 @@ class Augmentation:
 
         Images are bytes or numbers in [0, 1], and become numbers.
         """
-        draws = self._draws_like(images, rows, seed, step)
+        height, width = images.shape[-2:]
+        draws = self.draws(rows.cpu().numpy(), height, width, seed, step)
         if not _by_kernel(images):
             return augmented(images, draws)
         from eqrm.gpu.augmentation import augment, pack
 
         packed = pack(*draws, pinned=images.is_cuda).to(images.device, non_blocking=True)
-        return augment(images, packed, out=torch.empty_like(images, dtype=torch.float32))
-
-    def of_rows(
-        self, images: Tensor, rows: Tensor, seed: int, step: int, out: Tensor | None = None
-    ) -> Tensor:
-        """The images of these rows among all images, (N, 3, height, width), changed at random.
-
-        On a GPU no copy of the rows is made, and the memory format is channels_last. The host does
-        not wait for the device if ``rows`` (n,) are on the CPU.
-
-        Args:
-            images: bytes, or numbers in [0, 1].
-            rows: from 0 to N − 1.
-            seed: of the run.
-            step: of the training.
-            out: written and returned; float32, (n, 3, height, width).
-
-        >>> images = torch.randint(256, (9, 3, 8, 8), dtype=torch.uint8)
-        >>> rows = torch.tensor([4, 7])
-        >>> found = Augmentation().of_rows(images, rows, seed=0, step=7)
-        >>> torch.equal(found, Augmentation()(images[rows] / 255, rows, seed=0, step=7))
-        True
-        """
-        rows = rows.cpu()
-        draws = self._draws_like(images, rows, seed, step)
-        if not _by_kernel(images):
-            found = augmented(images[rows.to(images.device)], draws)
-            return found if out is None else out.copy_(found)
-        from eqrm.gpu.augmentation import augment, pack, packed_rows
-
-        packed = pack(*draws, rows=rows, pinned=images.is_cuda)
-        packed = packed.to(images.device, non_blocking=True)
-        return augment(images, packed, packed_rows(packed), out)
-
-    def _draws_like(self, images: Tensor, rows: Tensor, seed: int, step: int) -> AugmentationDraws:
-        height, width = images.shape[-2:]
-        return self.draws(rows.cpu().numpy(), height, width, seed, step)
+        return augment(images, packed)
 
     def draws(
         self, rows: Integers, height: int, width: int, seed: int, step: int

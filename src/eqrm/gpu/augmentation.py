@@ -16,10 +16,10 @@ from eqrm.gpu.launching import Launcher
 
 BLOCK = 512
 """Pixels of an image that a program works on."""
-COLUMNS = 16
+COLUMNS = 14
 """Numbers that say what happens to an image, see :func:`pack`."""
 
-# Columns of what is packed. The row number fills the last two, as one integer of eight bytes.
+# Columns of what is packed.
 FLIPPED = tl.constexpr(4)
 GREY = tl.constexpr(5)
 FACTORS = tl.constexpr(6)
@@ -137,33 +137,22 @@ def _changed(red, green, blue, draw, mean, number):  # type: ignore[no-untyped-d
     return red, green, blue
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def _row(rows, image, number, by_row, GATHERED: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Which of the images an output comes from, and whether there is such an image."""
-    row = image.to(tl.int64)
-    if GATHERED:
-        row = tl.load(rows + row * by_row)
-    known = (row >= 0) & (row < number)
-    return tl.where(known, row, 0), known
-
-
 @triton.jit(do_not_specialize=[  # type: ignore[untyped-decorator]
-    "number", "by_row", "by_image", "by_channel", "by_line", "by_column"
+    "by_image", "by_channel", "by_line", "by_column"
 ])
 def _sum_grey(  # type: ignore[no-untyped-def]
-    images, draws, rows, sums, number, by_row, by_image, by_channel, by_line, by_column,
+    images, draws, sums, by_image, by_channel, by_line, by_column,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, BYTES: tl.constexpr,
-    GATHERED: tl.constexpr, BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr, BLOCK: tl.constexpr,
 ):
     """Sums of grey over blocks of pixels, after the changes that come before contrast."""
     image = tl.program_id(0) // BLOCKS
     at = (tl.program_id(0) % BLOCKS) * BLOCK + tl.arange(0, BLOCK)
     inside = at < HEIGHT * WIDTH
     draw = draws + image * COLUMNS
-    row, _ = _row(rows, image, number, by_row, GATHERED)
     red, green, blue = _cropped(
-        images, draw, row, tl.where(inside, at, 0), by_image, by_channel, by_line, by_column,
-        HEIGHT, WIDTH, BYTES,
+        images, draw, image.to(tl.int64), tl.where(inside, at, 0), by_image, by_channel, by_line,
+        by_column, HEIGHT, WIDTH, BYTES,
     )
     place = 0
     for each in range(1, 4):
@@ -174,27 +163,27 @@ def _sum_grey(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=[  # type: ignore[untyped-decorator]
-    "number", "by_row", "by_image", "by_channel", "by_line", "by_column", "to_image",
-    "to_channel", "to_line", "to_column",
+    "by_image", "by_channel", "by_line", "by_column", "to_image", "to_channel", "to_line",
+    "to_column",
 ])
 def _augment(  # type: ignore[no-untyped-def]
-    images, draws, rows, sums, out, number, by_row, by_image, by_channel, by_line, by_column,
+    images, draws, sums, out, by_image, by_channel, by_line, by_column,
     to_image, to_channel, to_line, to_column,
     HEIGHT: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr, BYTES: tl.constexpr,
-    GATHERED: tl.constexpr, BLOCKS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
 ):
-    """A block of pixels of an image after crop, flip, jitter and grey; NaN for an unknown row."""
+    """A block of pixels of an image after crop, flip, jitter and grey."""
     image = tl.program_id(0) // BLOCKS
     at = (tl.program_id(0) % BLOCKS) * BLOCK + tl.arange(0, BLOCK)
     inside = at < HEIGHT * WIDTH
     pixel = tl.where(inside, at, 0)
     draw = draws + image * COLUMNS
-    row, known = _row(rows, image, number, by_row, GATHERED)
     part = tl.arange(0, PARTS)
     parts = tl.load(sums + image * BLOCKS + part, mask=part < BLOCKS, other=0.0)
     mean = tl.sum(parts, 0) / (HEIGHT * WIDTH)
     red, green, blue = _cropped(
-        images, draw, row, pixel, by_image, by_channel, by_line, by_column, HEIGHT, WIDTH, BYTES
+        images, draw, image.to(tl.int64), pixel, by_image, by_channel, by_line, by_column,
+        HEIGHT, WIDTH, BYTES,
     )
     red, green, blue = _changed(red, green, blue, draw, mean, 4)
     if tl.load(draw + GREY) != 0.0:
@@ -202,9 +191,9 @@ def _augment(  # type: ignore[no-untyped-def]
         red, green, blue = grey, grey, grey
     place = out + image.to(tl.int64) * to_image
     place += (pixel // WIDTH) * to_line + (pixel % WIDTH) * to_column
-    tl.store(place, tl.where(known, red, float("nan")), mask=inside)
-    tl.store(place + to_channel, tl.where(known, green, float("nan")), mask=inside)
-    tl.store(place + 2 * to_channel, tl.where(known, blue, float("nan")), mask=inside)
+    tl.store(place, red, mask=inside)
+    tl.store(place + to_channel, green, mask=inside)
+    tl.store(place + 2 * to_channel, blue, mask=inside)
 
 # fmt: on
 
@@ -218,10 +207,9 @@ def pack(
     factors: Tensor,
     order: Tensor,
     grey: Tensor,
-    rows: Tensor | None = None,
     pinned: bool = False,
 ) -> Tensor:
-    """What happens to n images (``AugmentationDraws``), and their rows, in one tensor (n, 16).
+    """What happens to n images (``AugmentationDraws``) in one tensor (n, 14).
 
     All are on the CPU; ``pinned`` memory is copied to a GPU without waiting for it.
     """
@@ -231,52 +219,28 @@ def pack(
     packed[:, GREY.value] = grey
     packed[:, FACTORS.value : FACTORS.value + 4] = factors
     packed[:, ORDER.value : ORDER.value + 4] = order
-    if rows is not None:
-        packed_rows(packed).copy_(rows)
     return packed
 
 
-def packed_rows(packed: Tensor) -> Tensor:
-    """The row numbers (n,) that were packed, int64, where they lie."""
-    return packed.view(torch.int64)[:, -1]
-
-
-def augment(
-    images: Tensor,
-    packed: Tensor,
-    rows: Tensor | None = None,
-    out: Tensor | None = None,
-    block: int = BLOCK,
-) -> Tensor:
+def augment(images: Tensor, packed: Tensor, block: int = BLOCK) -> Tensor:
     """Images changed as :func:`pack` says, (n, 3, height, width), float32.
 
     Args:
-        images: (m, 3, height, width), bytes or float32 in [0, 1].
-        packed: what happens to each output, (n, 16), on the same device.
-        rows: of which image each output is made, (n,), int64, on the same device; all images in
-            their order without it. A row that does not exist gives NaN.
-        out: written and returned; a new tensor in the memory format channels_last without it.
+        images: (n, 3, height, width), bytes or float32 in [0, 1].
+        packed: what happens to each image, (n, 14), on the same device.
         block: pixels per program, a power of two.
     """
     if images.dtype not in (torch.uint8, torch.float32):
         raise TypeError(f"images are bytes or float32, not {images.dtype}")
-    number, height, width = len(packed), *images.shape[2:]
-    shape = (number, 3, height, width)
-    if out is None:
-        out = torch.empty(
-            shape, dtype=torch.float32, device=images.device, memory_format=torch.channels_last
-        )
-    if out.shape != shape or out.dtype != torch.float32 or out.device != images.device:
-        raise ValueError(f"out must be float32, {shape}, on the device of the images")
+    number, _, height, width = images.shape
+    out = torch.empty_like(images, dtype=torch.float32)
     if not out.numel():
         return out
     packed = packed.contiguous()
     blocks = triton.cdiv(height * width, block)
     sums = torch.empty(number, blocks, dtype=torch.float32, device=images.device)
-    gathered, by_row = (packed, 0) if rows is None else (rows, rows.stride(0))
-    given = (images, packed, gathered, sums)
-    integers = (len(images), by_row, *images.stride())
-    constants = (height, width, COLUMNS, images.dtype == torch.uint8, rows is not None, blocks)
+    given, integers = (images, packed, sums), images.stride()
+    constants = (height, width, COLUMNS, images.dtype == torch.uint8, blocks)
     exact = {"enable_fp_fusion": False}  # places in the image are rounded as in the reference
     _sums(number * blocks, given, integers, (*constants, block), **exact)
     parts = triton.next_power_of_2(blocks)

@@ -25,7 +25,7 @@ from eqrm.cli.options import (
     Spells,
     Within,
 )
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.text import counted, printable
 
 if TYPE_CHECKING:
@@ -48,10 +48,18 @@ Partial = Annotated[
 Merge = Annotated[
     bool, option("Merge the parts that --partial wrote, and report on all rows.", PARTS, "--merge")
 ]
+COLUMNS = (
+    *("domains", "within", "losses", "labels", "predictions"),
+    *("aggregated", "predictor", "seen", "order"),
+)
+MEASURED = (*COLUMNS, "metric", "clip", "threads", "memory")
+LATER = ("common_domains", "references", "after", "last")
+"""Keywords of :func:`eqrm.evaluate`: what is measured, and what is made of it."""
 REPEAT = "Repeat the option for several predictors."
 
 
 def evaluate(
+    context: typer.Context,
     files: Annotated[
         list[str],
         typer.Argument(
@@ -59,7 +67,7 @@ def evaluate(
             "--merge, files that --partial wrote."
         ),
     ],
-    domain: DomainColumns = None,
+    domains: DomainColumns = None,
     compare: Annotated[
         list[str] | None,
         option(
@@ -76,17 +84,20 @@ def evaluate(
     seen: SeenColumn = None,
     threads: ReadingThreads = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
-    loss: Annotated[
+    losses: Annotated[
         list[str] | None,
-        option(f"Column of losses. {REPEAT}", LOSS, metavar="[NAME=]COLUMN"),
+        option(f"Column of losses. {REPEAT}", LOSS, "--loss", metavar="[NAME=]COLUMN"),
     ] = None,
-    label: Annotated[str | None, option("Column of labels.", LOSS, metavar="COLUMN")] = None,
-    prediction: Annotated[
+    labels: Annotated[
+        str | None, option("Column of labels.", LOSS, "--label", metavar="COLUMN")
+    ] = None,
+    predictions: Annotated[
         list[str] | None,
         option(
             "Column of predictions, or 'p_{class}' for a column of probabilities per class. "
             f"{REPEAT}",
             LOSS,
+            "--prediction",
             metavar="[NAME=]COLUMN",
         ),
     ] = None,
@@ -129,8 +140,8 @@ def evaluate(
         str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
     ] = None,
     order: RowTimes = None,
-    test_after: EvaluateAfter = None,
-    test_last: EvaluateLast = None,
+    after: EvaluateAfter = None,
+    last: EvaluateLast = None,
     partial: Partial = None,
     merge: Merge = False,
     levels: Annotated[
@@ -179,6 +190,7 @@ def evaluate(
     from eqrm.evaluation.evaluate import evaluate as run
     from eqrm.evaluation.inference.in_time.ordered import TimeBounds
     from eqrm.evaluation.inference.risk_checks import checked_alpha
+    from eqrm.evaluation.parts import find_parts, merge_parts
     from eqrm.evaluation.presenting.summary import summarised
     from eqrm.files.writing import refuse_unwritable
 
@@ -195,32 +207,21 @@ def evaluate(
         for name, given in (("levels", levels), ("superquantiles", superquantiles))
         if given is not None
     }
-    measured: dict[str, Any] = {
-        "domains": domain,
-        "within": within,
-        "losses": loss or None,
-        "labels": label,
-        "predictions": prediction or None,
-        "metric": metric,
-        "clip": clip,
-        "aggregated": aggregated,
-        "columns": {"count": count, "mean": mean, "variance": variance} if aggregated else None,
-        "predictor": predictor,
-        "seen": seen,
-        "order": order,
-        "threads": threads,
-        "memory": memory,
-        "progress": sys.stderr.isatty(),
-    }
-    later: dict[str, Any] = {"common_domains": common_domains, "references": references}
-    later |= {"alpha": certified, "after": test_after, "last": test_last}
+    given = context.params
+    measured: dict[str, Any] = {"progress": sys.stderr.isatty()}
+    for name in MEASURED:  # options that may be repeated and were not given are ()
+        measured[name] = None if given[name] == () else given[name]
+    if aggregated:
+        measured["columns"] = {"count": count, "mean": mean, "variance": variance}
+    later: dict[str, Any] = {name: given[name] for name in LATER} | {"alpha": certified}
     if merge:
-        found = _merged(files, {"--partial": partial, "--compare": compare}, measured, later)
+        _refuse_measuring(given)
+        found = merge_parts(find_parts(files), **later)
     else:
-        columns = [*(loss or []), *(prediction or [])]
+        columns = [*(losses or []), *(predictions or [])]
         data = _data(files, compare or [], _first_name(compare, columns))
         if partial is not None:
-            in_text = (output, report, figures, test_after, test_last, *in_time.asked)
+            in_text = (output, report, figures, after, last, *in_time.asked)
             _write_part(partial, data, measured, in_text)
             return
         found = run(data, **measured, **later)
@@ -252,33 +253,13 @@ def _write_part(path: Path, data: Any, measured: dict[str, Any], others: Sequenc
     say(f"{part.examples:,} examples in {counted(domains, 'domain')}: {path}")
 
 
-def _merged(
-    files: Sequence[str],
-    others: Mapping[str, Any],
-    measured: Mapping[str, Any],
-    later: dict[str, Any],
-) -> Evaluation:
-    """The evaluation of all rows whose parts are in these files."""
-    from eqrm.evaluation.parts import find_parts, merge_parts
-
-    said = {
-        "domains": "--domain",
-        "within": "--within",
-        "losses": "--loss",
-        "labels": "--label",
-        "predictions": "--prediction",
-        "aggregated": "--aggregated",
-        "predictor": "--predictor",
-        "seen": "--seen",
-        "order": "--order",
-    }
-    given = [option for name, option in said.items() if measured[name]]
-    given += [name for name, value in others.items() if value]
-    if given:
+def _refuse_measuring(given: Mapping[str, Any]) -> None:
+    """Raise if options are given that measure, beside parts that were measured."""
+    said = [str(Setting(name)) for name in (*COLUMNS, "partial", "compare") if given[name]]
+    if said:
         raise SettingError(
-            f"--merge reads what was measured from the parts. Leave out {', '.join(given)}."
+            f"--merge reads what was measured from the parts. Leave out {', '.join(said)}."
         )
-    return merge_parts(find_parts(files), **later)
 
 
 def _write(

@@ -13,7 +13,7 @@ SOURCE = Path(eqrm.__file__).parent
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 OTHER_COMMANDS = ("sweeps/engines/slurm.py", "sweeps/engines/slurm_queue.py", "sweeps/engines/ray_")
 """They write command lines for other programs."""
-LATER = ("evaluation/watching/", "tabular/comparing/")
+LATER = ("evaluation/watching/",)
 DECLARED = ("tabular/plan.py", "tabular/recalibrating/plan.py")
 """They hold the help of the options of two commands."""
 TYPED = re.compile(r"eqrm [a-z-]+ [^;)\"]*")

@@ -74,7 +74,7 @@ def compare(
     """
     from eqrm.evaluation.presenting.leaderboard import LEVELS, Leaderboard
     from eqrm.files.writing import refuse_unwritable, write_text
-    from eqrm.tabular.comparing.sources import ComparedSource, HowToMeasure, measured_models
+    from eqrm.tabular.comparing.sources import ComparedSource, measured_models
 
     asked = separated(levels or [])
     check_all(
@@ -84,8 +84,8 @@ def compare(
         *(partial(parsed_level, level, "--levels") for level in asked),
         lambda: None if output is None else refuse_unwritable(output),
     )
-    how = HowToMeasure(table, tuple(domain or ()), label, prediction, metric)
-    models, loss = measured_models([ComparedSource.of(text) for text in sources], how)
+    columns = {"domains": domain, "labels": label, "predictions": prediction, "metric": metric}
+    models, loss = measured_models([ComparedSource.of(text) for text in sources], table, **columns)
     board = Leaderboard.of(
         models,
         loss,

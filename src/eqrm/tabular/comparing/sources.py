@@ -11,26 +11,25 @@ called the same in two places are told apart by their paths.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from eqrm.checks import Problems
 from eqrm.data.tables.files import opened
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, Setting, SettingError
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import FORMAT, Evaluation
 from eqrm.evaluation.references import BASE_RATE, GUESSES, MEAN
-from eqrm.files.checked_json import parsed_json
-from eqrm.files.reading import regular_file
+from eqrm.files.checked_json import read_json
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.model import load_table_model
 from eqrm.tabular.output_folder import listed_files
 from eqrm.tabular.predictions import predict_file
 from eqrm.text import counted
 
-CONSTANTS = (BASE_RATE, *GUESSES, MEAN, "equal odds")
-"""The last is what earlier versions called a guess."""
+CONSTANTS = (BASE_RATE, *GUESSES, MEAN)
 EVALUATION, MODEL, PREDICTIONS = "evaluation", "model", "predictions"
 
 
@@ -72,48 +71,18 @@ class ComparedSource:
         return inside if self.name is None or inside in CONSTANTS else f"{self.name}: {inside}"
 
 
-@dataclass(frozen=True)
-class HowToMeasure:
-    """What models and predictions are evaluated on.
-
-    ``table`` has the rows for models; ``domain``, ``label``, ``prediction`` and ``metric`` are
-    those of ``eqrm evaluate`` for files of predictions.
-    """
-
-    table: str | None = None
-    domain: Sequence[str] = ()
-    label: str | None = None
-    prediction: str | None = None
-    metric: str | None = None
-
-    def problems_with(self, sources: Sequence[ComparedSource]) -> Problems:
-        """Everything that is missing, before anything is evaluated."""
-        problems, kinds = Problems(), set()
-        for source in sources:
-            with problems.noted():
-                kinds.add(source.kind)
-                if source.kind == MODEL and self.table is None:
-                    raise SettingError(
-                        f"{source.path} is a model, so rows are needed to evaluate it on. Add "
-                        "--table FILE, with the columns of its training, target and domain "
-                        "included."
-                    )
-        if PREDICTIONS in kinds:
-            needed = {"--domain": self.domain, "--label": self.label}
-            for option, value in needed.items():
-                if not value:
-                    problems.note(f"Files of predictions need {option} COLUMN.")
-        return problems
-
-
 def measured_models(
-    sources: Sequence[ComparedSource], how: HowToMeasure
+    sources: Sequence[ComparedSource], table: str | None = None, **columns: Any
 ) -> tuple[dict[str, list[MeasuredRisks]], str]:
-    """The risks of every model and training by name, and the loss that all were measured by."""
-    how.problems_with(sources).refuse("The comparison", alone=True)
+    """The risks of every model and training by name, and the loss that all were measured by.
+
+    ``table`` has the rows for models; ``domains``, ``labels``, ``predictions`` and ``metric`` are
+    those of :func:`eqrm.evaluate` for files of predictions.
+    """
+    _problems_with(sources, table, columns).refuse("The comparison", alone=True)
     found: dict[str, list[MeasuredRisks]] = {}
     losses: dict[str, str] = {}
-    evaluated = [(source, _evaluated(source, how)) for source in sources]
+    evaluated = [(source, _evaluated(source, table or "", columns)) for source in sources]
     for source, evaluation in _told_apart(evaluated):
         losses.setdefault(evaluation.loss, str(source.path))
         single = source.kind != EVALUATION
@@ -128,6 +97,26 @@ def measured_models(
             f"Models are compared by one loss, got {told}. Evaluate all of them by the same one."
         )
     return found, next(iter(losses))
+
+
+def _problems_with(
+    sources: Sequence[ComparedSource], table: str | None, columns: Mapping[str, Any]
+) -> Problems:
+    """Everything that is missing, before anything is evaluated."""
+    problems, kinds = Problems(), set()
+    for source in sources:
+        with problems.noted():
+            kinds.add(source.kind)
+            if source.kind == MODEL and table is None:
+                raise SettingError(
+                    f"{source.path} is a model, so rows are needed to evaluate it on. Add "
+                    f"{Setting('table', 'FILE')}, with the columns of its training, target and "
+                    "domain included."
+                )
+    for name in ("domains", "labels") if PREDICTIONS in kinds else ():
+        if not columns.get(name):
+            problems.note(f"Files of predictions need {Setting(name, 'COLUMN')}.")
+    return problems
 
 
 def _told_apart(
@@ -164,28 +153,23 @@ def _same(first: MeasuredRisks, second: MeasuredRisks) -> bool:
     return first.domains == second.domains and bool((first.risks == second.risks).all())
 
 
-def _evaluated(source: ComparedSource, how: HowToMeasure) -> Evaluation:
+def _evaluated(source: ComparedSource, table: str, columns: Mapping[str, Any]) -> Evaluation:
     if source.kind == EVALUATION:
         return _stored(source.path)
     if source.kind == MODEL:
-        return _of_model(source.path, how.table or "")
-    prediction = how.prediction or _prediction_column(source.path)
-    metric = how.metric or "log-loss"
+        return _of_model(source.path, table)
     return evaluate(
         str(source.path),
-        domains=list(how.domain),
-        labels=how.label,
-        predictions={source.called(): prediction},
-        metric=metric,
+        domains=list(columns["domains"]),
+        labels=columns["labels"],
+        predictions={source.called(): columns.get("predictions") or _prediction(source.path)},
+        metric=columns.get("metric") or "log-loss",
     )
 
 
 def _stored(path: Path) -> Evaluation:
-    file = regular_file(path / "evaluation.json" if path.is_dir() else path)
-    try:
-        content = parsed_json(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataFileError(f"{file} cannot be read: {error}.") from None
+    file = path / "evaluation.json" if path.is_dir() else path
+    content = read_json(file)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DataFileError(
             f"{file} is not an evaluation. eqrm train writes one (evaluation.json), and "
@@ -209,7 +193,7 @@ def _of_model(path: Path, table: str) -> Evaluation:
         )
 
 
-def _prediction_column(path: Path) -> str:
+def _prediction(path: Path) -> str:
     """The columns that ``eqrm predict`` writes, where the file has them."""
     with opened(str(path), 1, "600MB") as table:
         names = list(table.types)
@@ -218,6 +202,7 @@ def _prediction_column(path: Path) -> str:
     if "prediction" in names:
         return "prediction"
     raise SettingError(
-        f"{path} has neither columns 'p_…' nor 'prediction'. Name the column with --prediction; "
-        f"it has {counted(len(names), 'column')}: {', '.join(names[:10])}."
+        f"{path} has neither columns 'p_…' nor 'prediction'. Name the column with "
+        f"{Setting('predictions')}; it has {counted(len(names), 'column')}: "
+        f"{', '.join(names[:10])}."
     )

@@ -181,5 +181,5 @@ def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     On a slow machine they do not say how far they are.
     """
     monkeypatch.setattr("eqrm.tabular.steps.SILENCE", 3600.0)
-    monkeypatch.setattr("eqrm.tabular.output.draw_cdfs_and_tails", lambda curves: None)
-    monkeypatch.setattr("eqrm.tabular.output.save_figure", lambda figure, path: path.touch())
+    monkeypatch.setattr("eqrm.tabular.result.draw_cdfs_and_tails", lambda curves: None)
+    monkeypatch.setattr("eqrm.tabular.result.save_figure", lambda figure, path: path.touch())

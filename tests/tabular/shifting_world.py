@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from eqrm.data import Table
-from eqrm.tabular.output import TrainingOutput
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import prepare
+from eqrm.tabular.result import TrainingOutput
 from eqrm.tabular.training import TableTraining, train_prepared
 
 DOMAINS, ROWS = 220, 40

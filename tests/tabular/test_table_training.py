@@ -23,8 +23,8 @@ from eqrm.tabular.model import (
     new_estimator,
     save_table_model,
 )
-from eqrm.tabular.output import TrainingOutput
 from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.result import TrainingOutput
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import models_table
 from tabular.shifting_world import plan_of, some, told, trained_on, world
@@ -276,7 +276,7 @@ def test_what_was_there_stays_until_a_training_is_written(
     (folder / ".0123456789abcdef").mkdir()  # what a training that was killed left
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     with monkeypatch.context() as full:
-        full.setattr("eqrm.tabular.output.save_table_model", _no_space)
+        full.setattr("eqrm.tabular.result.save_table_model", _no_space)
         with pytest.raises(OSError, match="No space left"):
             written(training, folder)
     assert before == {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}

@@ -331,7 +331,7 @@ def test_without_a_terminal_a_line_now_and_then_says_what_is_done(
     clock = iter([0.0, 1.0, 31.0, 32.0, 70.0])
     monkeypatch.setattr(shown_steps, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with shown_steps.steps_shown(4) as tell:
-        for step in ("reading", f"{shown_steps.INSIDE}fit 1", "fit 2", "writing"):
+        for step in ("reading", shown_steps.Inside("fit 1"), "fit 2", "writing"):
             tell(step)
     assert capsys.readouterr().err.splitlines() == ["31 s: fit 1", "70 s: writing"]
 

@@ -10,10 +10,10 @@ import pytest
 
 from eqrm.level import Level
 from eqrm.markup import typeset
-from eqrm.tabular.answer import CHOSEN, report_table, training_answer
 from eqrm.tabular.findings import minded_of
-from eqrm.tabular.output import TrainingOutput
+from eqrm.tabular.result import TrainingOutput
 from eqrm.tabular.training import TableTraining
+from eqrm.tabular.wording import CHOSEN, report_table, training_answer
 from tabular.shifting_world import plan_of, some, trained_on, world
 
 pytestmark = [

@@ -16,6 +16,12 @@ class StepInterrupted(KeyboardInterrupt):
         self.step = step
 
 
+class Inside(str):
+    """What is told about the inside of a step, which is not a step of its own."""
+
+    __slots__ = ()
+
+
 @contextmanager
 def steps_shown(total: int, *, shown: bool = True) -> Iterator[Callable[[str], None]]:
     """A bar, on standard error, for what calls the function with the name of each step.
@@ -41,12 +47,12 @@ def steps_shown(total: int, *, shown: bool = True) -> Iterator[Callable[[str], N
 
         def tell(step: str) -> None:
             nonlocal told
+            inside = isinstance(step, Inside)
             now = time.monotonic()
             if shown and not drawn and now - told >= SILENCE:
                 told = now
-                print(f"{now - began:.0f} s: {step.removeprefix(INSIDE)}", file=sys.stderr)
-            advance = 0 if step.startswith(INSIDE) else 1
-            bar.update(task, advance=advance, description=step.removeprefix(INSIDE))
+                print(f"{now - began:.0f} s: {step}", file=sys.stderr)
+            bar.update(task, advance=0 if inside else 1, description=step)
 
         try:
             yield tell
@@ -58,5 +64,3 @@ def steps_shown(total: int, *, shown: bool = True) -> Iterator[Callable[[str], N
 
 SILENCE = 30.0
 """Seconds after which a line is printed where there is no bar."""
-INSIDE = "\N{ZERO WIDTH SPACE}"
-"""Before what is told about the inside of a step, which is not a step of its own."""

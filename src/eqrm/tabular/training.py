@@ -30,7 +30,7 @@ from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, prepare
 from eqrm.tabular.references import measured_rows
-from eqrm.tabular.steps import INSIDE
+from eqrm.tabular.steps import Inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def fitted_models(
         family = next(f for f in compared.families if f.name == each.family)
         way = Surrogate(each.way.measure, each.way.level)
         if (each.family, way) not in done:
-            compared.progress(f"{INSIDE}fitting {name}")
+            compared.progress(Inside(f"fitting {name}"))
             with compared.noting(name):
                 done[each.family, way] = fitted(
                     family.template,

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from eqrm.errors import Setting
+from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from eqrm.evaluation.inference.certificates import domains_needed
+from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.presenting.report.answer import Answer, Fact, level_label
+from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
@@ -39,7 +44,7 @@ def first_screen(training: TableTraining, confidence: float, source: str = "") -
         models_table(training),
         "\n".join(
             [
-                *expected_lines(training, confidence),
+                *(f"{name:<9}{each}" for name, each in expected(training, confidence).items()),
                 f"Look at  {', '.join(_worst(training))}: the highest risks",
                 *(f"Mind     {each}" for each in minded(training, confidence)),
             ]
@@ -117,11 +122,11 @@ def _why_not(training: TableTraining, name: str) -> str:
     return ""
 
 
-def expected_lines(training: TableTraining, confidence: float) -> list[str]:
+def expected(training: TableTraining, confidence: float) -> dict[str, str]:
     """What to expect of a new domain: the bound, what it rests on, and the proven one if any."""
     decision = training.decision
     found = expectation(training.evaluation, decision.chosen, decision.level, confidence)
-    lines = [_expected(training, found, confidence, decision.level)]
+    told = {"Expect": _expected(training, found, confidence, decision.level)}
     if training.aside is not None:
         aside = training.aside
         proven = expectation(aside.evaluation, decision.chosen, decision.level, confidence)
@@ -129,22 +134,22 @@ def expected_lines(training: TableTraining, confidence: float) -> list[str]:
         several = plural(domain_column(training))[1]
         kept = f"{number:,} {several} kept aside"
         if proven.bound is None:
-            lines.append(f"Certify  no certificate from {kept}: {_refused(proven, several)}")
+            told["Certify"] = f"no certificate from {kept}: {_refused(proven, several)}"
         else:
             of = "the same model fitted without them" if aside.refitted else "this model"
             kind = "approximate bound" if proven.dependent else "certificate"
-            lines.append(
-                f"Proven   {share_of(decision.level)} similar new {several} at most "
+            told["Proven"] = (
+                f"{share_of(decision.level)} similar new {several} at most "
                 f"{as_risk(proven.bound.bound, up=True)} "
                 f"({as_percent(confidence)} {kind} from {kept}, of {of})"
             )
-    return lines
+    return told
 
 
 def _expected(training: TableTraining, found: Expectation, confidence: float, level: Level) -> str:
     several = plural(domain_column(training))[1]
     if found.bound is None:
-        return f"Expect   no bound on the risk of new {several}: {_refused(found, several)}"
+        return f"no bound on the risk of new {several}: {_refused(found, several)}"
     enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
     certify = (
         f"; {Setting('certify')} for a proven one" if enough and training.aside is None else ""
@@ -165,7 +170,7 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
     above = f", above the {as_risk(lowest)} of the {guess}" if lowest < bound else ""
     risk = f"{as_risk(bound, up=True)}{above}"
     return (
-        f"Expect   {share_of(level)} similar new {several} at most {risk} "
+        f"{share_of(level)} similar new {several} at most {risk} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
 
@@ -271,3 +276,39 @@ def _worst(training: TableTraining) -> list[str]:
 def _in_ten(share: float) -> str:
     tenths = round(10.0 * share)
     return str(tenths) if tenths else "less than 1"
+
+
+CHOSEN = "to use"
+
+
+def report_table(training: TableTraining, confidence: float) -> RiskTable:
+    """Mean and quantiles at usual and trained levels, estimated as decisions estimate them."""
+    levels = sorted({*(Level.of(alpha) for alpha in LEVELS), *training.levels})
+    found = training.evaluation.risk_table(
+        levels, SUPERQUANTILES, confidence=confidence, interpolation=SMOOTH
+    )
+    return replace(found, skills=training.skills)
+
+
+def training_answer(training: TableTraining, confidence: float) -> Answer:
+    """The decision on the headline level, with what to expect and what to mind."""
+    decision = training.decision
+    facts = [Fact(in_words(training, each)) for each in minded_of(training, confidence)]
+    told = expected(training, confidence).values()
+    return Answer(
+        decision.sentence,
+        (decision.evidence, *(f"{each[:1].upper()}{each[1:]}." for each in told)),
+        decision.chosen,
+        CHOSEN,
+        references=training.constants,
+        constants=training.constants,
+        trained_for={
+            each.name: each.level
+            for contest in training.contests.values()
+            for each in contest.candidates
+            if each.level is not None and each.name in training.evaluation.predictors
+        },
+        at_levels={level_label(each.level): str(each) for each in training.decisions},
+        facts=tuple(facts),
+        notes=tuple(candidates_table(each) for each in training.contests.values()),
+    )

@@ -45,7 +45,7 @@ from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, warnings_noted
 from eqrm.tabular.references import Array, measured_rows
-from eqrm.tabular.steps import INSIDE
+from eqrm.tabular.steps import Inside
 from eqrm.text import listed
 
 FOLDS, FEW_FOLDS, WINDOWS = 8, 5, 7
@@ -303,7 +303,8 @@ class Comparison:
         done = count(1)
 
         def tell() -> None:
-            self.progress(f"{INSIDE}{CHOOSING}: {name}, {next(done):,} of {total:,} fits done")
+            told = f"{CHOOSING}: {name}, {next(done):,} of {total:,} fits done"
+            self.progress(Inside(told))
 
         told = SOLVES_TOLD.set(tell)
         try:
@@ -312,4 +313,4 @@ class Comparison:
             SOLVES_TOLD.reset(told)
 
     def _tell_steps(self, name: str, done: int, total: int) -> None:
-        self.progress(f"{INSIDE}fitting {name}: step {done:,} of {total:,}")
+        self.progress(Inside(f"fitting {name}: step {done:,} of {total:,}"))

@@ -12,9 +12,9 @@ eqrm.errors.SettingError: steps must be an integer of at least 1, got 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from eqrm.errors import (
     EqrmError,
     LevelError,
     ListedProblemsError,
+    Setting,
     SettingError,
     TooFewDomainsError,
 )
@@ -341,3 +342,44 @@ def refuse_unknown(
         raise SettingError(
             f"{owner} has no {what}{plural} {names}. {did_you_mean(unknown[0], options)}"
         )
+
+
+def setting(default: Any, panel: str | None, text: str, *, kind: str = "text", **more: Any) -> Any:
+    """A field with its help, in a panel of the command; without a panel, Python alone has it.
+
+    ``kind`` says how it is given: "text", "number", "integer", "flag" (or "switch", with its
+    reverse); "names" or "values", one or several; and what :mod:`eqrm.cli.options` reads otherwise.
+    ``rule`` and ``choices`` are what is allowed, ``metavar`` what the help calls a value.
+    """
+    return field(default=default, metadata={"kind": kind, "panel": panel, "help": text, **more})
+
+
+def checked_settings(
+    plan: type[Any], given: Mapping[str, Any], problems: Problems
+) -> dict[str, Any]:
+    """The settings that were given, as the plan holds them; what is wrong is noted."""
+    found = dict[str, Any]()
+    for each in fields(plan):
+        if each.name in given:
+            with problems.noted():
+                found[each.name] = _checked(each, given[each.name])
+    return found
+
+
+def _checked(each: Field[Any], value: Any) -> Any:
+    """The value of a setting, in the form that the plan holds."""
+    about, name = {"kind": "", **each.metadata}, str(Setting(each.name))
+    if "choices" in about:
+        return one_of(value, about["choices"], each.name)
+    if about["kind"] in ("flag", "switch"):
+        return FLAG.check(value, name)
+    if about["kind"] == "share or names" and isinstance(value, str):
+        return [value]
+    if about["kind"] in ("names", "values") and value is not None:
+        values = about["kind"] == "values"
+        several = isinstance(value, Iterable) and not isinstance(value, str)
+        if not (several or values or isinstance(value, str)):
+            raise SettingError(f"{name} must be a name or a list of names, got {value!r}.")
+        listed = list(value) if several else [value]
+        return [str(one) for one in listed] if values else listed
+    return about["rule"].check(value, name) if "rule" in about else value

@@ -353,7 +353,7 @@ def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
     def press(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    place = "choosing.cross_fitting.cross_fit" if step != "writing" else "output.whole_files"
+    place = "choosing.cross_fitting.cross_fit" if step != "writing" else "result.whole_files"
     monkeypatch.setattr(f"eqrm.tabular.{place}", press)
     hospitals(number=30).to_csv(tmp_path / "t.csv", index=False)
     out = str(tmp_path / "out")

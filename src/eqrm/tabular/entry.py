@@ -35,7 +35,9 @@ STEPS = 6
 """Reading, encoding, comparing, judging, fitting to all domains, writing."""
 NOT_BUILT_IN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
 """What a table that ships with eqrm does not take."""
-MEANT = {option.replace("-", "_"): name for name, option in OPTIONS.items()} | {
+KNOWN = {each.name for each in fields(TrainingPlan)}
+"""Keywords of :func:`train`, beside what it names itself."""
+MEANT = {option.replace("-", "_"): name for name, option in OPTIONS.items() if name in KNOWN} | {
     "test_share": "certify=SHARE: by default no domains are held out, and all are trained on",
     "test_domains": "certify=NAMES: by default no domains are held out, and all are trained on",
     "report": "output=FOLDER, which writes report.html among other files, or report(path) of the "
@@ -93,9 +95,8 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
-    known = [each.name for each in fields(TrainingPlan)]
     for name in options:
-        if name not in known and name in MEANT and name != "alpha":
+        if name not in KNOWN and name in MEANT and name != "alpha":
             raise SettingError(f"eqrm.train has no option {name!r}. Use {MEANT[name]}.")
     problems = Problems()
     if "alpha" in options:

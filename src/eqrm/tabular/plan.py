@@ -6,19 +6,19 @@ fields of :class:`TrainingPlan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import (
-    FLAG,
     FRACTION,
     NON_NEGATIVE,
     SEED,
     Problems,
+    checked_settings,
     number,
-    one_of,
     refuse_unknown,
+    setting,
 )
 from eqrm.errors import Setting, SettingError
 from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
@@ -68,16 +68,6 @@ MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
 """A network takes all rows in each step up to the first number; beyond it, batches of these."""
 DATA, HELD_OUT, TRAINING = "Data", "Held-out domains", "Training"
 SEVERAL = "Separate several by commas, or repeat the option."
-
-
-def setting(default: Any, panel: str | None, text: str, *, kind: str = "text", **more: Any) -> Any:
-    """A field with its help, in a panel of the command; without a panel, Python alone has it.
-
-    ``kind`` says how it is given: "text", "number", "integer", "flag" (or "switch", with its
-    reverse); "names" or "values", one or several; and what :mod:`eqrm.cli.options` reads otherwise.
-    ``rule`` and ``choices`` are what is allowed, ``metavar`` what the help calls a value.
-    """
-    return field(default=default, metadata={"kind": kind, "panel": panel, "help": text, **more})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +251,7 @@ class TrainingPlan:
         (Level(1.0),)
         """
         noted = Problems() if problems is None else problems
+        refuse_unknown(given, [each.name for each in fields(cls)], "eqrm.train", "option")
         found = checked_settings(cls, given, noted)
         plan = cls(**found)
         for check in (plan._check_settings, plan._check_candidates, plan._check_class_weight):
@@ -347,42 +338,6 @@ class TrainingPlan:
     def takes_missing(self) -> bool:
         """Whether the model takes missing values as they are."""
         return self.model in TAKES_MISSING
-
-
-def shared(name: str, default: Any) -> Any:
-    """The same setting in another plan."""
-    return field(default=default, metadata=TrainingPlan.__dataclass_fields__[name].metadata)
-
-
-def checked_settings(
-    plan: type[Any], given: Mapping[str, Any], problems: Problems
-) -> dict[str, Any]:
-    """The settings that were given, as the plan holds them; what is wrong is noted."""
-    found = dict[str, Any]()
-    for each in fields(plan):
-        if each.name in given:
-            with problems.noted():
-                found[each.name] = _checked(each, given[each.name])
-    return found
-
-
-def _checked(each: Field[Any], value: Any) -> Any:
-    """The value of a setting, in the form that the plan holds."""
-    about, name = {"kind": "", **each.metadata}, str(Setting(each.name))
-    if "choices" in about:
-        return one_of(value, about["choices"], each.name)
-    if about["kind"] in ("flag", "switch"):
-        return FLAG.check(value, name)
-    if about["kind"] == "share or names" and isinstance(value, str):
-        return [value]
-    if about["kind"] in ("names", "values") and value is not None:
-        values = about["kind"] == "values"
-        several = isinstance(value, Iterable) and not isinstance(value, str)
-        if not (several or values or isinstance(value, str)):
-            raise SettingError(f"{name} must be a name or a list of names, got {value!r}.")
-        listed = list(value) if several else [value]
-        return [str(one) for one in listed] if values else listed
-    return about["rule"].check(value, name) if "rule" in about else value
 
 
 def _levels_of(measure: str, levels: Any) -> tuple[Level, ...]:

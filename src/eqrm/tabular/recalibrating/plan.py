@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from eqrm.checks import CONFIDENCE, FRACTION, SEED, Problems, number
+from eqrm.checks import CONFIDENCE, FRACTION, SEED, Problems, checked_settings, number, setting
 from eqrm.errors import Setting
 from eqrm.level import Level
-from eqrm.tabular.plan import DATA, HELD_OUT, SEVERAL, checked_settings, setting, shared
+from eqrm.tabular.plan import DATA, HELD_OUT, SEVERAL, TrainingPlan
 
 METRICS = ("log-loss", "squared")
 CORRECTION, OUTPUT = "Correction", "Output"
+TRAINING = TrainingPlan.__dataclass_fields__
 SHARE = 0.5
 USUAL = Level(0.9)
 
@@ -25,7 +26,7 @@ class RecalibrationPlan:
     share ``test_last`` of the latest, or a share ``test_share`` drawn with ``seed``.
     """
 
-    domains: Sequence[str] = shared("domain", ())
+    domains: Sequence[str] = field(default=(), metadata=TRAINING["domain"].metadata)
     label: str = setting("", DATA, "Column of labels.", metavar="COLUMN")
     prediction: str = setting(
         "",
@@ -79,8 +80,8 @@ class RecalibrationPlan:
         "otherwise). Default with these two: the domain.",
         metavar="COLUMN",
     )
-    test_after: object = shared("test_after", None)
-    test_last: float | None = shared("test_last", None)
+    test_after: object = field(default=None, metadata=TRAINING["test_after"].metadata)
+    test_last: float | None = field(default=None, metadata=TRAINING["test_last"].metadata)
     seed: int = setting(
         0, HELD_OUT, "Random seed of the split (default: 0).", kind="integer", rule=SEED
     )

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from eqrm.checks import POSITIVE
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives import Batch, RiskObjective
+from eqrm.objectives import Batch, RiskObjective, hyperparameter
 from eqrm.objectives.batch import mean_risk
 from eqrm.objectives.hyperparameters import (
     ChoiceSpace,
     Hyperparameter,
     LogUniformSpace,
     UniformSpace,
-    hyperparameter,
 )
 from objectives.toy_worlds import predictor_for, toy_batch
 from objectives.training_loop import gradient_of, only_update

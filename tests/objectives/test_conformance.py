@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives import OBJECTIVES, Objective, objective, objective_class
-from eqrm.objectives.batch import Batch
+from eqrm.objectives import OBJECTIVES, Batch, Objective, objective, objective_class
 from objectives.cases import CASES, Case
 from objectives.toy_worlds import (
     INPUTS,

@@ -18,12 +18,10 @@ from torch import Tensor, nn
 
 from eqrm.data import DomainData
 from eqrm.errors import SettingError
-from eqrm.objectives import EQRM, OBJECTIVES, Batch, Objective, objective
-from eqrm.objectives.registry import PRESETS
+from eqrm.objectives import EQRM, OBJECTIVES, PRESETS, Batch, Objective, objective
 from eqrm.predictors import MLP, Predictor
-from eqrm.training import OptimizerChoice, Trainer, TrainingSettings
+from eqrm.training import OptimizerChoice, Trainer, TrainingSettings, recommended_phases
 from eqrm.training.optimizers import Optimizers
-from eqrm.training.phases import recommended_phases
 from objectives import domainbed_updates as domainbed
 from objectives.domainbed_updates import LEARNING_RATE, WEIGHT_DECAY, Adam, Minibatches, Network
 

@@ -7,15 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from eqrm.data.batches import DomainBatches
-from eqrm.data.domain_data import DomainData
+from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import SettingError
-from eqrm.objectives.batch import Batch, label_weights
-from eqrm.objectives.risk_based import ERM
-from eqrm.predictors.base import Predictor
-from eqrm.training.phases import Phase
-from eqrm.training.trainer import Trainer
-from eqrm.training.training_settings import TrainingSettings
+from eqrm.objectives import ERM, Batch
+from eqrm.objectives.batch import label_weights
+from eqrm.predictors import Predictor
+from eqrm.training import Phase, Trainer, TrainingSettings
 
 DOMAINS, EXAMPLES, LABELS = 4, 23, 5
 

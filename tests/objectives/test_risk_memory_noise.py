@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eqrm import KDE, Gaussian
+from eqrm import KDE, Gaussian, domain_risks
 from eqrm.between_domains import (
     SMALLEST_RELIABILITY,
     denoised,
@@ -18,7 +18,6 @@ from eqrm.between_domains import (
 )
 from eqrm.errors import SettingError
 from eqrm.objectives import EQRM, RiskMemory
-from eqrm.risks import domain_risks
 
 
 class TestAveraging:

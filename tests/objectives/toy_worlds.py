@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from eqrm.objectives.batch import Batch, mean_risk
+from eqrm.objectives import Batch
+from eqrm.objectives.batch import mean_risk
 from eqrm.predictors import MLP, Predictor
 
 SIZES = {1: (7,), 2: (9, 1), 5: (6, 1, 3, 8, 2)}

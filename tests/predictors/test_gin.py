@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from eqrm.errors import SettingError
-from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, GIN, CategoricalEncoder, GINLayer
+from eqrm.predictors import GIN
+from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder, GINLayer
 
 
 @dataclass(frozen=True)

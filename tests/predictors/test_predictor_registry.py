@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from eqrm.errors import SettingError
-from eqrm.predictors.base import Predictor
-from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
-from eqrm.predictors.small_networks import MLP
+from eqrm.predictors import MLP, PREDICTORS, Predictor, predictor, predictor_settings
 
 
 @pytest.mark.parametrize("name", [name for name in PREDICTORS if name != "gin"])

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.predictors import MLP, LinearPredictor, Predictor
-from eqrm.predictors.base import LOSSES
+from eqrm.predictors import LOSSES, MLP, LinearPredictor, Predictor
 from eqrm.predictors.layers import input_size, output_size, widened
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps import SweepFolder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

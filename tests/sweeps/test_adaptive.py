@@ -10,16 +10,20 @@ import pytest
 
 from eqrm.errors import DataFileError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
+from eqrm.sweeps import (
+    Candidates,
+    QuantileSelection,
+    SweepFolder,
+    read_records,
+    run_sweep,
+    sweep_status,
+    sweep_tables,
+)
 from eqrm.sweeps.adaptive_draws import AdaptiveDraws
 from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, is_hopeless, proposed_draw
-from eqrm.sweeps.records import PRUNED, read_record, read_records
-from eqrm.sweeps.selection import Candidates, QuantileSelection
-from eqrm.sweeps.status import sweep_status
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.records import PRUNED, read_record
 from eqrm.sweeps.tables.formats import to_csv, to_text
 from eqrm.sweeps.tables.grid import planned_places
-from eqrm.sweeps.tables.tabulating import sweep_tables
 from sweeps.small_plans import HereEngine, changed, planned
 
 pytest.importorskip("optuna")

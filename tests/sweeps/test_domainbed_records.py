@@ -11,8 +11,8 @@ import pytest
 
 from data.real_data import ROOT, needs
 from eqrm.errors import DataFileError
-from eqrm.sweeps.records import read_domainbed_records, sweep_records
-from eqrm.sweeps.tables.tabulating import sweep_tables
+from eqrm.sweeps import sweep_records, sweep_tables
+from eqrm.sweeps.records import read_domainbed_records
 
 
 @needs("domainbed_sweep/records.jsonl.gz")

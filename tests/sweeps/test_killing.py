@@ -13,13 +13,10 @@ from typing import Any
 
 import pytest
 
-from eqrm.sweeps.records import read_records, record_path, recorded_runs
-from eqrm.sweeps.status import sweep_status
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps import SweepFolder, read_records, run_sweep, sweep_status, sweep_tables
+from eqrm.sweeps.records import record_path, recorded_runs
 from eqrm.sweeps.tables.formats import to_text
 from eqrm.sweeps.tables.grid import planned_places
-from eqrm.sweeps.tables.tabulating import sweep_tables
 from sweeps.killing import killed_and_continued, start, wait_for_a_worker, workers_of, written
 from sweeps.small_plans import HereEngine, changed, planned, records_of
 

@@ -12,30 +12,26 @@ import eqrm
 from cli.commands import run
 from eqrm.errors import DataFileError, SettingError
 from eqrm.files.checked_json import write_checked_json
-from eqrm.sweeps.records import (
-    FORMAT,
-    Checkpoint,
-    RunRecord,
-    SplitMetric,
-    read_record,
-    read_records,
-    record_path,
-    write_record,
-)
-from eqrm.sweeps.selection import (
-    METRICS,
+from eqrm.sweeps import (
     Candidates,
+    Checkpoint,
     LeaveOneDomainOut,
     OracleSelection,
     QuantileSelection,
+    RunRecord,
     SelectionRule,
+    SplitMetric,
+    SweepFolder,
+    SweepTables,
+    TableSettings,
     TrainingDomainValidation,
+    read_records,
+    run_sweep,
+    sweep_tables,
 )
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
-from eqrm.sweeps.tables.cells import SweepTables
+from eqrm.sweeps.records import FORMAT, read_record, record_path, write_record
+from eqrm.sweeps.selection import METRICS
 from eqrm.sweeps.tables.formats import pictures_of
-from eqrm.sweeps.tables.tabulating import TableSettings, sweep_tables
 from eqrm.training.runs.run_folder import RunFolder
 from sweeps.made_records import record
 from sweeps.small_plans import HereEngine, changed, planned

@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from eqrm.files.yaml_text import read_yaml
+from eqrm.sweeps import SweepFolder, planned_sweep, run_sweep, sweep_status
 from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
-from eqrm.sweeps.planned_runs import planned_sweep
-from eqrm.sweeps.status import sweep_status
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.small_plans import HereEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]

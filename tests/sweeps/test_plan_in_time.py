@@ -12,10 +12,8 @@ import pytest
 from eqrm.data.splits import HeldOutInTime
 from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
+from eqrm.sweeps import SweepFolder, read_records, run_sweep
 from eqrm.sweeps.planned_runs import PlannedRun
-from eqrm.sweeps.records import read_records
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.table_runs import MODEL
 from eqrm.tabular.model import load_table_model
 from eqrm.training.runs.run_data import RunData

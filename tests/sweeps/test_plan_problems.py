@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from eqrm.errors import SettingError
-from eqrm.sweeps.planned_runs import planned_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps import SweepFolder, planned_sweep
 from sweeps.small_plans import SMALL, changed, planned
 
 

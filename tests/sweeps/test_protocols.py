@@ -13,14 +13,11 @@ from typer.testing import CliRunner
 
 from eqrm.cli import app
 from eqrm.errors import SettingError
+from eqrm.objectives import PRESETS
 from eqrm.objectives.penalties import DomainBedIRM
-from eqrm.objectives.registry import PRESETS
+from eqrm.sweeps import PlannedSweep, SweepFolder, planned_sweep, read_records, run_sweep
 from eqrm.sweeps.execution import execute_run
-from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.protocols import PROTOCOLS, space_in_words
-from eqrm.sweeps.records import read_records
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.small_plans import HereEngine
 
 DOMAINBED = PROTOCOLS["domainbed"]

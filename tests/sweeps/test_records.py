@@ -10,15 +10,8 @@ import pytest
 
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import write_checked_json
-from eqrm.sweeps.records import (
-    Checkpoint,
-    RunRecord,
-    read_record,
-    read_records,
-    record_path,
-    write_record,
-)
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps import Checkpoint, RunRecord, SweepFolder, read_records
+from eqrm.sweeps.records import read_record, record_path, write_record
 
 RUN = "0123456789abcdef"
 

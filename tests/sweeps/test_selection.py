@@ -8,19 +8,20 @@ from collections.abc import Mapping, Sequence
 import pytest
 import torch
 
-from eqrm.distributions.empirical import Empirical
+from eqrm.distributions import Empirical
 from eqrm.errors import LevelError, SettingError
-from eqrm.sweeps.records import Checkpoint, RunRecord
-from eqrm.sweeps.selection import (
+from eqrm.sweeps import (
     SELECTION_RULES,
     Candidates,
+    Checkpoint,
     LeaveOneDomainOut,
     OracleSelection,
     QuantileSelection,
+    RunRecord,
     SelectionRule,
     TrainingDomainValidation,
-    reported,
 )
+from eqrm.sweeps.selection import reported
 from sweeps.made_records import checkpoint, record
 
 HELD_OUT = frozenset({"c"})

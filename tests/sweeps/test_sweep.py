@@ -9,13 +9,19 @@ from pathlib import Path
 import pytest
 
 from eqrm.errors import DataFileError, SettingError
+from eqrm.sweeps import (
+    PlannedSweep,
+    SweepFolder,
+    SweepResult,
+    read_records,
+    run_sweep,
+    sweep_status,
+)
 from eqrm.sweeps.engines.base import RunOutcome
 from eqrm.sweeps.execution import checkpoints_of, execute_run
-from eqrm.sweeps.planned_runs import PlannedSweep
-from eqrm.sweeps.records import read_records, record_path
-from eqrm.sweeps.status import sweep_status
-from eqrm.sweeps.sweep import MOST_LOSSES, SweepResult, run_sweep
-from eqrm.sweeps.sweep_folder import Failure, SweepFolder
+from eqrm.sweeps.records import record_path
+from eqrm.sweeps.sweep import MOST_LOSSES
+from eqrm.sweeps.sweep_folder import Failure
 from eqrm.training.runs.run_folder import RunFolder
 from sweeps.small_plans import SMALL, HereEngine, changed, planned, records_of
 

@@ -10,12 +10,10 @@ import pytest
 
 from eqrm.errors import SettingError
 from eqrm.estimators import QRMClassifier
+from eqrm.sweeps import SweepFolder, read_records, run_sweep, sweep_tables
 from eqrm.sweeps.execution import execute_run
-from eqrm.sweeps.records import read_records, record_path
-from eqrm.sweeps.sweep import run_sweep
-from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.records import record_path
 from eqrm.sweeps.table_runs import MODEL, TableRunConfig
-from eqrm.sweeps.tables.tabulating import sweep_tables
 from eqrm.tabular.model import load_table_model
 from eqrm.training.runs.run_data import RunData
 from sweeps.small_plans import SMALL, HereEngine, planned

@@ -13,10 +13,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from eqrm import Level
 from eqrm.errors import CheckpointError
 from eqrm.files import archive, writing
 from eqrm.files.archive import flatten, unflatten
-from eqrm.level import Level
 from eqrm.training.runs.checkpoint import (
     FORMAT,
     Checkpoints,

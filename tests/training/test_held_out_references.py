@@ -11,9 +11,8 @@ import torch
 import eqrm
 from eqrm.data import DomainData
 from eqrm.predictors import MLP
+from eqrm.training import Phase, Trained, Trainer
 from eqrm.training.held_out_risks import NO_ROWS
-from eqrm.training.phases import Phase
-from eqrm.training.trainer import Trained, Trainer
 from training.small_worlds import classification, regression, settings
 
 NAMES = tuple(f"d{i:02d}" for i in range(16))  # in the order that evaluate sorts them

@@ -11,7 +11,7 @@ import pytest
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
 from eqrm.files.plain import ranges
-from eqrm.predictors.registry import PREDICTORS, predictor, predictor_settings
+from eqrm.predictors import PREDICTORS, predictor, predictor_settings
 from eqrm.training.runs.config import RunConfig
 
 CONTENT = {

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
+from eqrm import domain_risks
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, ERM, RiskMemory, objective
 from eqrm.predictors import MLP, LinearPredictor
-from eqrm.risks import domain_risks
 from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
 from eqrm.training.progress import display
 from eqrm.training.runs.run_folder import RunFolder

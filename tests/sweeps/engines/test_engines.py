@@ -15,12 +15,12 @@ import pytest
 
 from cli.commands import run as command
 from eqrm.errors import MissingExtraError, SettingError
+from eqrm.sweeps import LocalEngine, SweepFolder
 from eqrm.sweeps.engines import local, slurm
 from eqrm.sweeps.engines.base import ENGINES, RunOutcome, make_engine
-from eqrm.sweeps.engines.local import LocalEngine
 from eqrm.sweeps.engines.slurm import SlurmEngine
 from eqrm.sweeps.execution import begin_job, ending_of_job
-from eqrm.sweeps.sweep_folder import Failure, SweepFolder
+from eqrm.sweeps.sweep_folder import Failure
 from sweeps.small_plans import SMALL, planned
 
 

@@ -150,7 +150,7 @@ def test_a_run_that_needs_several_processes_is_trained_by_torchrun_on_two_nodes(
 ) -> None:
     folder = tmp_path / "sweep"
     ends_well(slurm.sweep(folder, "--engine-set", "nodes=2"), 600)
-    from eqrm.sweeps.records import read_records
+    from eqrm.sweeps import read_records
 
     alone = {record.run: record for record in read_records(undisturbed.folder)}
     found = list(read_records(folder))

@@ -10,11 +10,7 @@ import torch
 from scipy.special import ndtr
 
 import eqrm
-from eqrm.distributions.bandwidths import RowBandwidth
-from eqrm.distributions.kde.one_row import _quantile_with_care
-from eqrm.distributions.kde.root import quantile_in_gap
 from eqrm.errors import DomainDataError
-from eqrm.level import Level
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -64,18 +60,3 @@ def test_a_mean_far_from_the_quantile_costs_no_digits(alpha: float, weighted: bo
     reached = ndtr(z)
     found = math.fsum(reached) / 17_000 if weights is None else float(weights.numpy() @ reached)
     assert math.log(found / alpha) == pytest.approx(0.0, abs=2e-13)
-
-
-@pytest.mark.parametrize("alpha", [0.25, 0.5, 0.75])
-def test_the_middle_of_a_gap_is_found_at_once(alpha: float) -> None:
-    risks = torch.tensor([7.0, 1.0, 3.0, 1.0001, 7.0001, 3.0001, 5.0, 5.0001], dtype=torch.float64)
-    found = quantile_in_gap(risks.numpy(), 1e-3, Level(alpha), True)
-    care = _quantile_with_care(risks, None, RowBandwidth(fixed=1e-3), Level(alpha), True)
-    assert found is not None
-    assert found.value == pytest.approx(care.value, rel=1e-12)
-    torch.testing.assert_close(found.gradient, care.gradient, rtol=0.0, atol=1e-9)
-
-
-@pytest.mark.parametrize(("alpha", "bandwidth"), [(0.7, 1e-3), (0.75, 0.1), (0.999, 1e-3)])
-def test_other_quantiles_are_not_in_the_middle_of_a_gap(alpha: float, bandwidth: float) -> None:
-    assert quantile_in_gap(np.array([7.0, 1.0, 3.0, 5.0]), bandwidth, Level(alpha), True) is None

@@ -14,7 +14,7 @@ from torch import Tensor
 import eqrm
 from cases import in_full
 from eqrm import Level, LinearQRM
-from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from linear.solver_worlds import lowest_by_lbfgs, random_world
 
 SMOOTH = [
@@ -86,7 +86,7 @@ def test_group_dro_is_the_smallest_worst_case() -> None:
         "fun": lambda p: p[-1] - moments.risks(p[:-2], p[-2]).numpy(),
     }
     expected = smallest_with_constraints(moments, lambda p: float(p[-1]), 1, constraint)
-    model = LinearGroupDRO().fit(moments)
+    model = LinearQRM(measure="worst").fit(moments)
     assert model.value_ == pytest.approx(expected, rel=1e-6)
     assert model.value_ == pytest.approx(float(model.risks_.max()), rel=1e-9)
 

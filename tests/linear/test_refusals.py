@@ -12,12 +12,12 @@ from sklearn.exceptions import NotFittedError
 import eqrm
 from eqrm import Level, LinearQRM
 from eqrm.errors import DomainDataError, LevelError, SettingError
-from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.solving.search import UnboundedError
 from linear.solver_worlds import random_world
 
-MODELS = [LinearQRM, LinearERM, LinearVREx, LinearGroupDRO, LinearIRM]
+MODELS = [LinearQRM, LinearERM, LinearVREx, LinearIRM]
 GROUPS = np.repeat([0, 1, 2], 10)
 
 

@@ -18,10 +18,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eqrm import LinearQRM
 from eqrm.errors import DomainDataError
-from eqrm.linear import DomainMoments, LinearERM, LinearGroupDRO, LinearIRM, LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 
 GROUPS = np.repeat(["a", "b", "c"], 20)
-MODELS = [LinearQRM(), LinearERM(), LinearVREx(), LinearGroupDRO(), LinearIRM(fit_intercept=False)]
+MODELS = [LinearQRM(), LinearERM(), LinearVREx(), LinearIRM(fit_intercept=False)]
 
 
 def table() -> tuple[np.ndarray, np.ndarray]:
@@ -42,9 +42,6 @@ class OneDomainQRM(OneDomain, LinearQRM): ...
 class OneDomainVREx(OneDomain, LinearVREx): ...
 
 
-class OneDomainGroupDRO(OneDomain, LinearGroupDRO): ...
-
-
 class OneDomainIRM(OneDomain, LinearIRM): ...
 
 
@@ -52,7 +49,6 @@ CHECKED = [
     LinearERM(),
     OneDomainQRM(),
     OneDomainVREx(),
-    OneDomainGroupDRO(),
     OneDomainIRM(fit_intercept=False),
 ]
 

@@ -22,8 +22,6 @@ from eqrm.estimators.groups import Groups, as_groups
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import listed
 
-LARGEST_DENSE = 4e9
-"""Bytes that a sparse X may take as a dense one."""
 LARGEST_FEATURE = 1e100
 """Beyond, squares would not be finite numbers."""
 
@@ -131,10 +129,10 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
             found, _ = validate_data(
                 estimator, X, y, multi_output=False, y_numeric=numeric, **options
             )
-    found = _dense(found)
+    dense: Array = found.toarray() if issparse(found) else found
     if y is not None:
-        _refuse_large(found)
-    return found
+        _refuse_large(dense)
+    return dense
 
 
 def _refuse_large(X: Array) -> None:
@@ -151,19 +149,6 @@ def _refuse_large(X: Array) -> None:
 def target_values(values: Any) -> NDArray[Any]:
     """A list, an array, or a column of a frame as an array."""
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
-
-
-def _dense(X: Any) -> Array:
-    if not issparse(X):
-        found: Array = X
-        return found
-    size = 8.0 * X.shape[0] * X.shape[1]
-    if size > LARGEST_DENSE:
-        raise DomainDataError(
-            f"X is sparse, and as a dense array it would take {size / 1e9:.1f} GB. Use fewer "
-            "columns or rows."
-        )
-    return np.ascontiguousarray(X.toarray(), dtype=np.float64)
 
 
 def _checked_target(estimator: Any, y: Any) -> NDArray[Any]:

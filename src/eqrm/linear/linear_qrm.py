@@ -1,4 +1,4 @@
-"""LinearQRM, its frontier, and ERM, VREx, GroupDRO and IRMv1 on the same moments."""
+"""LinearQRM, its frontier, and ERM, VREx and IRMv1 on the same moments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import WITHOUT_LEVEL, Level
 from eqrm.linear.domain_moments import DomainMoments
 from eqrm.linear.linear_model import LinearModel, Starts
-from eqrm.linear.solving.kernel_measures import MeasureChoice, WorstShare
+from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.measures import (
     Criterion,
     Mean,
@@ -51,9 +51,9 @@ class LinearQRM(LinearModel):
             ``"empirical"``, ``"lognormal"``, or a class with a differentiable ``icdf``. None is
             ``"kde"`` for the quantile and ``"empirical"`` for the other measures.
         measure: what is minimised: ``"quantile"``, ``"superquantile"`` (the mean risk beyond the
-            quantile, CVaR), ``"worst"`` (the largest risk) or ``"mean"``. With the empirical
-            distribution all but the quantile are convex and solved to optimality, which
-            ``optimality_`` proves.
+            quantile, CVaR), ``"worst"`` (the largest risk, as GroupDRO does) or ``"mean"``. With
+            the empirical distribution all but the quantile are convex and solved to optimality,
+            which ``optimality_`` proves.
         bandwidth: the KDE's rule, a number or a function; see :class:`eqrm.KDE`.
         l2: strength ≥ 0 of the penalty: adds l2·Σβ_j² to the objective.
         fit_intercept: whether the predictor has an intercept.
@@ -251,24 +251,6 @@ class LinearVREx(LinearModel):
     def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
         weight = NON_NEGATIVE.check(self.penalty_weight, "penalty_weight")
         return MeasureOfRisks(risks, MeanPlusVariance(weight), l2)
-
-
-@dataclass(eq=False, repr=False)
-class LinearGroupDRO(LinearModel):
-    """The smallest worst-case risk max_e R_e, what GroupDRO's weights converge to.
-
-    The settings are those of :class:`LinearModel`; the objective is convex, so one start is enough.
-
-    >>> X, y, groups = [[0.0], [1.0], [0.0], [1.0]], [0.0, 1.0, 0.0, 3.0], ["a", "a", "b", "b"]
-    >>> model = LinearGroupDRO(fit_intercept=False).fit(X, y, groups)
-    >>> model.coef_.round(6), model.risks_.round(6)
-    (array([2.]), array([0.5, 0.5]))
-    """
-
-    starts: Starts = field(default=1, kw_only=True)
-
-    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
-        return MeasureOfRisks(risks, WorstShare(Level(1.0), len(moments)), l2)
 
 
 @dataclass(eq=False, repr=False)

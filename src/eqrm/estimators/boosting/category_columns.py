@@ -21,8 +21,6 @@ from eqrm.text import listed
 Categories = dict[str, tuple[str, ...]]
 """The categories of each column that has any, as text."""
 
-MOST_CATEGORIES = 100_000
-
 
 def learned_categories(X: Any) -> Categories:
     """The columns of dtype category (in polars Categorical and Enum) and their categories.
@@ -48,11 +46,6 @@ def learned_categories(X: Any) -> Categories:
             raise DomainDataError(
                 f"Category column {name!r} has two categories that are {twice!r} as text. Rename "
                 "one of them."
-            )
-        if len(texts) > MOST_CATEGORIES:
-            raise DomainDataError(
-                f"Category column {name!r} has {len(texts):,} categories; at most "
-                f"{MOST_CATEGORIES:,} are allowed. Leave it out, or join rare categories."
             )
     return found
 
@@ -143,7 +136,7 @@ def checked_categories(found: Any, columns: Any) -> Categories:
     for name, texts in dict(found).items():
         texts = tuple(texts)
         fits = all(isinstance(text, str) for text in texts) and len(set(texts)) == len(texts)
-        if name not in names or not fits or len(texts) > MOST_CATEGORIES:
+        if name not in names or not fits:
             raise ValueError(f"its categories of {name!r} are not a list of different names")
         kept[str(name)] = texts
     return kept

@@ -321,10 +321,3 @@ def test_too_few_steps_are_announced() -> None:
     world = classes_world(2)
     with pytest.warns(NotConvergedWarning, match="max_steps=1"):
         QRMClassifier(None, max_steps=1).fit(*triple(world))
-
-
-def test_features_beyond_what_can_be_computed_are_refused() -> None:
-    X, y, groups = triple(classes_world(2))
-    for model in (QRMClassifier(0.9), QRMClassifier(0.9, surrogate="auto"), QRMRegressor(0.9)):
-        with pytest.raises(DomainDataError, match=r"at most 1e\+100 in size, got .* Use other"):
-            model.fit(X * 1e200, y, groups)

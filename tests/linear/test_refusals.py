@@ -123,7 +123,7 @@ def test_wrong_uses_say_what_is_needed() -> None:
         LinearQRM().path([0.5])
     with pytest.raises(SettingError, match="at least one level"):
         LinearQRM().path([], X, y, GROUPS)
-    with pytest.raises(SettingError, match=r"must have 4 numbers \(coefficients, then the int"):
+    with pytest.raises(SettingError, match=r"rows of 4 finite numbers each \(coefficients, then"):
         LinearQRM(starts=[[1.0, 2.0]]).fit(X, y, GROUPS)
     with pytest.raises(DomainDataError, match="X has 2 features, but LinearQRM is expecting 3"):
         LinearQRM().fit(X, y, GROUPS).predict(X[:, :2])
@@ -161,7 +161,7 @@ def test_a_perfect_fit_is_no_problem() -> None:
         ({"starts": 0}, "starts must be an integer of at least 1"),
         ({"starts": "a"}, "starts must be an integer, or rows of 4"),
         ({"starts": [[1.0, 2.0], [3.0]]}, "starts must be an integer, or rows of 4"),
-        ({"starts": [[np.nan] * 4]}, "starts must hold finite numbers"),
+        ({"starts": [[np.nan] * 4]}, "rows of 4 finite numbers"),
         ({"starts": [[1e300] * 4]}, "exceeds the range of float64 at every start"),
         ({"bandwidth": 1e-101}, 'lost in the rounding.*distribution="empirical"'),
         ({"alpha": "1-e^-1e30", "distribution": "lognormal"}, "exceeds the range of float64"),

@@ -22,9 +22,6 @@ from eqrm.estimators.groups import Groups, as_groups
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import listed
 
-LARGEST_FEATURE = 1e100
-"""Beyond, squares would not be finite numbers."""
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
@@ -130,20 +127,7 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
                 estimator, X, y, multi_output=False, y_numeric=numeric, **options
             )
     dense: Array = found.toarray() if issparse(found) else found
-    if y is not None:
-        _refuse_large(dense)
     return dense
-
-
-def _refuse_large(X: Array) -> None:
-    """Refuse features whose squares are no numbers; NaN may be among them."""
-    sizes = np.fmax(np.fmax.reduce(X, axis=0), -np.fmin.reduce(X, axis=0))
-    column = int(np.nan_to_num(sizes).argmax())
-    if sizes[column] > LARGEST_FEATURE:
-        raise DomainDataError(
-            f"Features must be at most {LARGEST_FEATURE:g} in size, got {sizes[column]:.3g} in "
-            f"column {column}: their squares would be too large to compute with. Use other units."
-        )
 
 
 def target_values(values: Any) -> NDArray[Any]:

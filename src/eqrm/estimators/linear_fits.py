@@ -11,7 +11,6 @@ parameters, L-BFGS takes over. Empirical superquantiles are convex:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -46,18 +45,7 @@ class Solution:
     optimality: Optimality | None
 
 
-class Solver(ABC):
-    """Data that are ready for any level; levels are asked for from the lowest to the highest."""
-
-    @abstractmethod
-    def __init__(self, rows: TrainingRows, l2: float, intercept: bool, max_steps: int) -> None: ...
-
-    @abstractmethod
-    def at(self, goal: Goal) -> Solution:
-        """The linear predictor that minimises the goal."""
-
-
-class LogisticLevels(Solver):
+class LogisticLevels:
     """Log-loss: Newton's method from ERM's solution and from that of the level before."""
 
     def __init__(self, rows: TrainingRows, l2: float, intercept: bool, max_steps: int) -> None:
@@ -73,7 +61,7 @@ class LogisticLevels(Solver):
         return Solution(coefficients, intercepts, end.steps, end.converged, end.optimality)
 
 
-class QuadraticLevels(Solver):
+class QuadraticLevels:
     """Squared error: LinearQRM on moments of standardised features."""
 
     def __init__(self, rows: TrainingRows, l2: float, intercept: bool, max_steps: int) -> None:

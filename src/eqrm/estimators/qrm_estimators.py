@@ -26,7 +26,7 @@ from eqrm.errors import SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.linear_fits import LogisticLevels, QuadraticLevels, Solver
+from eqrm.estimators.linear_fits import LogisticLevels, QuadraticLevels, Solution
 from eqrm.estimators.network import Examples, Network, check_shape, new_network, train_network
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.linear.linear_model import NotConvergedWarning
@@ -112,9 +112,9 @@ class QRMEstimator(DomainEstimator):
             own[0]._fit_each(own, *data)
         return models
 
-    def _prepared(
-        self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
-    ) -> tuple[list[Goal], TrainingRows]:
+    def _fit_each(
+        self, models: Sequence[Any], X: Any, y: Any, groups: Any = None, sample_weight: Any = None
+    ) -> None:
         goals = [model._checked_goal() for model in models]
         asked = any(goal.level is not None for goal in goals)
         rows = training_rows(self, X, y, groups, sample_weight, level_asked=asked)
@@ -123,22 +123,17 @@ class QRMEstimator(DomainEstimator):
         for model in models:
             model._forget()
             vars(model).update(seen)
-        return goals, rows
-
-    def _fit_each(
-        self, models: Sequence[Any], X: Any, y: Any, groups: Any, sample_weight: Any
-    ) -> None:
-        goals, rows = self._prepared(models, X, y, groups, sample_weight)
         # From the mean to the highest level, each starting where the one before has ended.
         order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
-        if self.model == "mlp" or self.domains_per_batch is not None:
+        if self._takes_long:
             # Threads would wait for each other at every step of a small batch.
             with one_thread() if self.domains_per_batch is not None else nullcontext():
                 self._train_each([(models[i], goals[i]) for i in order], rows)
         else:
-            solver = self._solver(rows)
+            kind = QuadraticLevels if isinstance(self, Regression) else LogisticLevels
+            solver = kind(rows, float(self.l2), bool(self.fit_intercept), int(self.max_steps))
             for i in order:
-                models[i]._solve(solver, goals[i])
+                models[i]._keep_solution(solver.at(goals[i]))
         for model, goal in zip(models, goals, strict=True):
             model._keep_risks(goal, rows)
 
@@ -154,13 +149,7 @@ class QRMEstimator(DomainEstimator):
         self.coef_ = correction.scale * vars(self)["coef_"]
         self.intercept_ = intercepts.item() if isinstance(self, Regression) else intercepts
 
-    def _solver(self, rows: TrainingRows) -> Solver:
-        """The exact solver of the linear model."""
-        kind = QuadraticLevels if isinstance(self, Regression) else LogisticLevels
-        return kind(rows, float(self.l2), bool(self.fit_intercept), int(self.max_steps))
-
-    def _solve(self, solver: Solver, goal: Goal) -> None:
-        solution = solver.at(goal)
+    def _keep_solution(self, solution: Solution) -> None:
         self.coef_, self.intercept_ = solution.coefficients, solution.intercepts
         self.n_iter_, self.converged_ = solution.steps, solution.converged
         self.optimality_ = solution.optimality

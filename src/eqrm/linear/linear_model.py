@@ -190,15 +190,11 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         try:
             rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))
         except (TypeError, ValueError):
+            rows = np.empty(0)
+        if rows.shape != (len(rows), width) or not np.isfinite(rows).all():
             raise SettingError(
-                f"starts must be an integer, or rows of {width} numbers each ({order})."
-            ) from None
-        if rows.ndim != 2 or rows.shape[1] != width:
-            raise SettingError(
-                f"Each start must have {width} numbers ({order}), got the shape {rows.shape}."
+                f"starts must be an integer, or rows of {width} finite numbers each ({order})."
             )
-        if not np.isfinite(rows).all():
-            raise SettingError("starts must hold finite numbers only.")
         if not self.fit_intercept:
             return list(rows)
         return [coordinates.parameters(row[:-1], float(row[-1])) for row in rows]

@@ -355,11 +355,6 @@ class SurrogateChoice:
             return self.chosen
         return min(among, key=lambda s: self._compared[0][self.candidates.index(s)])
 
-    def of(self, candidate: Surrogate) -> Array:
-        """The cross-fitted risks (m,) of a candidate."""
-        found: Array = self.risks[self.candidates.index(candidate)]
-        return found
-
     @cached_property
     def optimism(self) -> float:
         """By how much the quantile of a chosen candidate is too low, because it was chosen.

@@ -117,16 +117,6 @@ def test_a_hue_shift_is_that_of_every_pixel_in_hsv() -> None:
                 assert made[:, y, x].tolist() == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_hue_shift_of_bytes_is_near_pillows() -> None:
-    image = pictures(1, 9, 9)
-    hue, saturation, value = as_pil(image[0]).convert("HSV").split()
-    shifted = (np.asarray(hue).astype(int) + round(0.2 * 255)) % 256
-    parts = (Image.fromarray(shifted.astype(np.uint8)), saturation, value)
-    expected = np.asarray(Image.merge("HSV", parts).convert("RGB")) / 255
-    made = hue_shifted(image / 255, factors(0.2))[0].permute(1, 2, 0).numpy()
-    assert np.abs(made - expected).max() < 0.03
-
-
 def test_the_order_of_the_jitter_is_each_images_own() -> None:
     images = pictures(3) / 255
     changes = (brightened, contrasted, saturated, hue_shifted)

@@ -246,15 +246,6 @@ def test_one_wrong_bit_anywhere_in_a_compressed_tar_is_refused(tmp_path: Path, k
             unpack(tmp_path / "a", tmp_path / "out")
 
 
-def test_a_member_with_a_wrong_checksum_is_refused(tmp_path: Path) -> None:
-    content = bytearray(zip_of({"x": CONTENT}))
-    content[5000] ^= 255
-    (tmp_path / "a").write_bytes(content)
-    with pytest.raises(DataFileError, match="damaged"):
-        unpack(tmp_path / "a", tmp_path / "out")
-    assert leftovers(tmp_path) == ["a"]
-
-
 @pytest.fixture
 def tiny(server: Served, monkeypatch: pytest.MonkeyPatch) -> Published:
     """A dataset of an archive and a file, on the local server."""

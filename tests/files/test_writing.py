@@ -96,23 +96,3 @@ def _fill_the_disk(folder: Path) -> None:
     with whole_files(folder) as draft:
         (draft / "b.txt").write_text("new")
         raise OSError(errno.ENOSPC, "No space left on device", str(draft / "b.txt"))
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_two_writers_of_a_new_folder_both_end(
-    tmp_path: Path, late: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first to end makes the folder: before the other looks whether it is there, or after."""
-    folder = tmp_path / "new"
-    with whole_files(folder) as slow:
-        with whole_files(folder) as quick:
-            (quick / "a.md").write_text("quick")
-        (slow / "a.md").write_text("slow")
-        (slow / "b").mkdir()
-        (slow / "b" / "c.md").write_text("slow")
-        if late:
-            monkeypatch.setattr(Path, "exists", lambda self: False)
-    monkeypatch.undo()
-    assert (folder / "a.md").read_text() == (folder / "b" / "c.md").read_text() == "slow"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["new"]
-    assert sorted(path.name for path in folder.iterdir()) == ["a.md", "b"]

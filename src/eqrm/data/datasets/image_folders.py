@@ -6,7 +6,7 @@ import io
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -80,7 +80,10 @@ def data_of_images(
 
 def _listed(source: Path) -> list[tuple[str, ...]]:
     """The parts of the path of each image, sorted; the last three are domain, class and file."""
-    names = _files_in_folder(source) if source.is_dir() else _files_in_archive(source)
+    if source.is_dir():
+        names = [path.relative_to(source).as_posix() for path in source.rglob("*")]
+    else:
+        names = _files_in_archive(source)
     found = sorted(
         parts
         for parts in (PurePosixPath(name).parts for name in names)
@@ -99,12 +102,6 @@ def _listed(source: Path) -> list[tuple[str, ...]]:
             f"got {shown}."
         )
     return found
-
-
-def _files_in_folder(source: Path) -> Iterator[str]:
-    for folder, _, files in os.walk(source):
-        inside = Path(folder).relative_to(source)
-        yield from ((inside / file).as_posix() for file in files)
 
 
 def _files_in_archive(source: Path) -> list[str]:

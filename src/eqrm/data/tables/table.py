@@ -19,7 +19,7 @@ from eqrm.data.tables.columns import (
     is_numbers,
     refuse_missing,
 )
-from eqrm.data.tables.frames import data_frame
+from eqrm.data.tables.frames import data_frame, refuse_absent
 from eqrm.data.times import as_times
 from eqrm.domains import (
     DomainKey,
@@ -206,11 +206,7 @@ class Table:
         >>> Table({"a": [1], "b": [2]}, [0], ["x"]).with_features(drop=["a"]).numbers
         ('b',)
         """
-        for name in (*(features or ()), *drop):
-            if name not in self.columns:
-                raise DomainDataError(
-                    f"The table has no feature {name!r}. {did_you_mean(name, self.columns)}"
-                )
+        refuse_absent([*(features or ()), *drop], list(self.columns))
         chosen = [name for name in features or self.columns if name not in drop]
         if not chosen:
             raise DomainDataError("No feature is left: keep at least one.")

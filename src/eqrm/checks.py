@@ -265,7 +265,7 @@ class Problems(list[str]):
 
     def note(self, problem: str, where: str = "") -> None:
         """Add a problem, unless it is there already."""
-        whole = f"{where}: {problem}" if where and not problem.startswith(where) else problem
+        whole = f"{where}: {problem}" if where else problem
         if whole not in self:
             self.append(whole)
 

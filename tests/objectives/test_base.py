@@ -15,7 +15,6 @@ from eqrm.objectives import Batch, RiskObjective, hyperparameter
 from eqrm.objectives.batch import mean_risk
 from eqrm.objectives.hyperparameters import (
     ChoiceSpace,
-    Hyperparameter,
     LogUniformSpace,
     UniformSpace,
 )
@@ -117,10 +116,6 @@ def test_search_spaces_cover_their_ranges_and_nothing_else() -> None:
     assert set(whole) == set(range(1, 8))
     assert all(type(w) is int for w in whole)
     assert {ChoiceSpace(("a", "b")).sample(generator) for _ in range(50)} == {"a", "b"}
-
-
-def test_a_hyperparameter_without_a_space_keeps_its_default() -> None:
-    assert Hyperparameter(3, "steps").sample(np.random.default_rng(0)) == 3
 
 
 def test_a_users_objective_refuses_unknown_hyperparameters_too() -> None:

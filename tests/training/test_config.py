@@ -192,7 +192,7 @@ def test_a_key_that_comes_twice_is_refused(tmp_path: Path) -> None:
     [
         ("a: [1", "line 1 is not valid YAML"),
         ("!!python/object:os.system {}", "is not valid YAML"),
-        ("steps: !!int many", "line 1 is not valid YAML: 'many' cannot be read as an integer"),
+        ("steps: !!int many", "is not valid YAML: .*'many'"),
         pytest.param("[" * 600, "cannot be read as YAML", id="deep"),
     ],
 )

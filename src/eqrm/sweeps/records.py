@@ -21,6 +21,7 @@ from typing import Any
 from eqrm.checks import FRACTION, NON_NEGATIVE_INTEGER, are_numbers, is_integer, is_number
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import parsed_json, read_checked_json, write_checked_json
+from eqrm.files.plain import plain_values
 from eqrm.files.reading import opened_text, refusing_damage
 from eqrm.text import shortened
 
@@ -42,13 +43,9 @@ class SplitMetric:
     pooled: float | None
     domains: Mapping[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON."""
-        return {"pooled": self.pooled, "domains": dict(self.domains)}
-
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> SplitMetric:
-        """What :meth:`to_dict` or ``metrics.jsonl`` says, which lists domains without it as None.
+        """What a record or ``metrics.jsonl`` says, which lists domains without it as None.
 
         >>> SplitMetric.from_dict({"pooled": 0.5, "domains": {"a": 0.5, "b": None}})
         SplitMetric(pooled=0.5, domains={'a': 0.5})
@@ -77,14 +74,8 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, ready for JSON; without metrics, what earlier versions wrote."""
-        found = {"step": self.step, "risks": self.risks, "accuracies": self.accuracies}
-        if not self.metrics:
-            return found
-        metrics = {
-            split: {name: each.to_dict() for name, each in by_name.items()}
-            for split, by_name in self.metrics.items()
-        }
-        return {**found, "metrics": metrics}
+        kept = {"metrics": plain_values(self.metrics)} if self.metrics else {}
+        return {"step": self.step, "risks": self.risks, "accuracies": self.accuracies, **kept}
 
 
 @dataclass(frozen=True)

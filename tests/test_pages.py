@@ -9,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-
 @pytest.mark.parametrize(
     "page",
     [
@@ -19,7 +18,6 @@ ROOT = Path(__file__).parents[1]
         "domains-in-time",
         "estimators",
         "nested-domains",
-        "plan",
         "train",
     ],
 )

@@ -11,7 +11,6 @@ from verify.registry import ROOT
 
 LAST_RUN = ROOT / "verify" / "last_run.json"
 
-
 @dataclass(frozen=True)
 class Promise:
     """A promise, the sentence that makes it, and the checks that hold it."""
@@ -19,7 +18,6 @@ class Promise:
     title: str
     words: str
     checks: tuple[str, ...]
-
 
 PROMISES = (
     Promise(
@@ -165,7 +163,6 @@ PROMISES = (
     ),
 )
 
-
 def verdict(promise: Promise, statuses: dict[str, str]) -> str:
     """HOLDS, BROKEN, or PARTLY and NOT RUN where checks were left out."""
     found = [statuses.get(name, "SKIP") for name in promise.checks]
@@ -175,14 +172,12 @@ def verdict(promise: Promise, statuses: dict[str, str]) -> str:
         return "NOT RUN"
     return "PARTLY" if "SKIP" in found else "HOLDS"
 
-
 def last_run() -> dict[str, dict[str, Any]]:
     """What is recorded of the last run of each check."""
     if not LAST_RUN.exists():
         return {}
     found: dict[str, dict[str, Any]] = json.loads(LAST_RUN.read_text(encoding="utf-8"))
     return found
-
 
 def record_run(records: list[dict[str, Any]]) -> None:
     """Keep the results of these checks in place of those of earlier runs of the same ones."""
@@ -196,18 +191,15 @@ def record_run(records: list[dict[str, Any]]) -> None:
     text = json.dumps(dict(sorted(kept.items())), indent=1, ensure_ascii=False)
     LAST_RUN.write_text(text + "\n", encoding="utf-8")
 
-
 def page_of_promises() -> str:
-    """The promises in Markdown, each with its checks and what their last run found."""
+    """The promises in Markdown, each with its checks and how their last run ended."""
     recorded, parts = last_run(), []
     for promise in PROMISES:
-        lines = [f"### {promise.title}", promise.words, ""]
+        ended: dict[str, list[str]] = {}
         for name in promise.checks:
             found = recorded.get(name)
-            if found is None:
-                lines.append(f"- `{name}`: no run is recorded.")
-                continue
-            cost = f"{found['date']}, {found['processor_seconds']:,.0f} s of processor time"
-            lines.append(f"- `{name}` ({cost}): {found['status']}. {found['summary']}")
-        parts.append("\n".join(lines))
+            how = "no run is recorded" if found is None else f"{found['status']} ({found['date']})"
+            ended.setdefault(how, []).append(f"`{name}`")
+        lines = [f"- {how}: {', '.join(names)}" for how, names in ended.items()]
+        parts.append("\n".join([f"### {promise.title}", promise.words, "", *lines]))
     return "\n\n".join(parts)

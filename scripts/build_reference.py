@@ -39,6 +39,7 @@ SECTION = re.compile(
 ITEM = re.compile(r"^    (\S[^:\n]*): ", re.MULTILINE)
 HEADINGS = {"Args": "Parameters", "Attributes": "Attributes"}
 
+
 def as_markdown(docstring: str) -> str:
     """Fence examples, list parameters, and turn reStructuredText's quotes into Markdown's."""
     blocks = []
@@ -50,6 +51,7 @@ def as_markdown(docstring: str) -> str:
             blocks.append(block.replace("``", "`"))
     return "\n\n".join(blocks)
 
+
 def as_list(found: re.Match[str]) -> str:
     """A section of a docstring, such as Args, as a list with an item per name."""
     items = ITEM.sub(lambda item: f"- **{escaped(item[1])}**: ", found[2])
@@ -59,9 +61,11 @@ def as_list(found: re.Match[str]) -> str:
     ]
     return f"**{HEADINGS.get(found[1], found[1])}**\n\n" + "\n".join(lines) + "\n"
 
+
 def escaped(name: str) -> str:
     """The name of a parameter, with the characters that Markdown would take for emphasis."""
     return re.sub(r"([*_])", r"\\\1", name)
+
 
 def docstring_of(value: object, name: str) -> str:
     """The docstring; a public name without one is refused."""
@@ -69,6 +73,7 @@ def docstring_of(value: object, name: str) -> str:
     if not text:
         raise SystemExit(f"{name} is public and has no docstring")
     return text
+
 
 def signature_of(value: object) -> str:
     """The parameters without annotations, which the docstring explains in words."""
@@ -83,6 +88,7 @@ def signature_of(value: object) -> str:
     ]
     return str(inspect.Signature(bare))
 
+
 def call_of(full_name: str, value: object) -> str:
     """The signature as it is called, over several lines where it is long."""
     call = f"{full_name}{signature_of(value)}"
@@ -92,6 +98,7 @@ def call_of(full_name: str, value: object) -> str:
     for part in re.split(r", (?=[*\w]+(?:=|,|\)$)|\*)", signature_of(value)[1:-1]):
         given.append(f"    {part},")
     return "\n".join([f"{full_name}(", *given, ")"])
+
 
 def members_of(cls: type) -> list[str]:
     """A line for each public method and property that the class itself defines."""
@@ -110,6 +117,7 @@ def members_of(cls: type) -> list[str]:
         lines.append(f"- `{heading}`: {first}")
     return lines
 
+
 def section(full_name: str, value: object) -> str:
     """One public name: heading, signature, docstring, members."""
     parts = [f"## {full_name}"]
@@ -122,6 +130,7 @@ def section(full_name: str, value: object) -> str:
             parts.append("\n".join(members))
     return "\n\n".join(parts)
 
+
 def errors_page() -> str:
     """Every class of eqrm.errors with the first line of its docstring."""
     rows = [
@@ -131,6 +140,7 @@ def errors_page() -> str:
     ]
     opening = as_markdown(docstring_of(eqrm.errors, "eqrm.errors"))
     return "\n\n".join(["# Errors", opening, "\n".join(rows)]) + "\n"
+
 
 def public_names() -> dict[str, object]:
     """Every public name once, by its shortest path: those of eqrm, then those of its packages."""
@@ -147,12 +157,14 @@ def public_names() -> dict[str, object]:
                 found[f"{place}.{name}"] = value
     return {n: v for n, v in found.items() if inspect.isclass(v) or inspect.isroutine(v)}
 
+
 def names_by_task() -> dict[str, dict[str, object]]:
     """The public names of each task, in the order of the tasks."""
     found: dict[str, dict[str, object]] = {task.page: {} for task in TASKS}
     for name, value in public_names().items():
         found[task_of(name).page][name] = value
     return found
+
 
 def anchors(names: list[str]) -> dict[str, str]:
     """The anchor that GitHub and MyST make of each heading of a page."""
@@ -163,6 +175,7 @@ def anchors(names: list[str]) -> dict[str, str]:
         found[name] = f"{slug}-{seen[slug]}" if slug in seen else slug
         seen[slug] = seen.get(slug, 0) + 1
     return found
+
 
 def overview(by_task: dict[str, dict[str, object]]) -> str:
     """The first page: the tasks, and under each its names with a line about each."""
@@ -185,10 +198,12 @@ def overview(by_task: dict[str, dict[str, object]]) -> str:
     parts.append(f"## Commands\n{', '.join(typed)}")
     return "\n\n".join(parts) + "\n"
 
+
 def summary(name: str, value: object) -> str:
     """The first paragraph of the docstring on one line, for a cell of a table."""
     first = as_markdown(docstring_of(value, name)).split("\n\n")[0]
     return " ".join(first.split()).replace("|", "\\|")
+
 
 def pages() -> dict[Path, str]:
     """Every page of the reference, by its path."""
@@ -203,10 +218,13 @@ def pages() -> dict[Path, str]:
     found[DOCS / "reference" / "commands.md"] = commands_page()
     return found
 
+
 RANGES = re.compile(r"(<!-- ranges: written by make pages -->\n).*?(<!-- end of ranges -->)", re.S)
+
 
 def _in_yaml(found: re.Match[str]) -> str:
     return {"None": "null"}.get(found[0], found[0].lower())
+
 
 def with_ranges(text: str) -> str:
     """The page on training, with what the rules of its fields say."""
@@ -220,6 +238,7 @@ def with_ranges(text: str) -> str:
     lines = [f"| {words} | {', '.join(names)} |" for words, names in fields.items()]
     table = "\n".join(["| must be | fields |", "|---|---|", *lines])
     return RANGES.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+
 
 def main() -> None:
     """Write the pages, or compare them with ``--check``."""
@@ -240,9 +259,11 @@ def main() -> None:
     for path, text in wanted.items():
         path.write_text(text, encoding="utf-8")
 
+
 def written(path: Path) -> str | None:
     """What the page says now."""
     return path.read_text(encoding="utf-8") if path.is_file() else None
+
 
 if __name__ == "__main__":
     main()

@@ -105,7 +105,7 @@ TASKS = (
         "sweeps",
         "Sweeps",
         "many runs, their records, selection rules and tables",
-        "In words and with examples: [Sweeps](../sweeps.md), [their tables](../sweep-tables.md).",
+        "In words and with examples: [Sweeps and their tables](../sweeps.md).",
         packages="eqrm.sweeps",
     ),
     Task(

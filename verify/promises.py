@@ -11,6 +11,7 @@ from verify.registry import ROOT
 
 LAST_RUN = ROOT / "verify" / "last_run.json"
 
+
 @dataclass(frozen=True)
 class Promise:
     """A promise, the sentence that makes it, and the checks that hold it."""
@@ -18,6 +19,7 @@ class Promise:
     title: str
     words: str
     checks: tuple[str, ...]
+
 
 PROMISES = (
     Promise(
@@ -163,6 +165,7 @@ PROMISES = (
     ),
 )
 
+
 def verdict(promise: Promise, statuses: dict[str, str]) -> str:
     """HOLDS, BROKEN, or PARTLY and NOT RUN where checks were left out."""
     found = [statuses.get(name, "SKIP") for name in promise.checks]
@@ -172,12 +175,14 @@ def verdict(promise: Promise, statuses: dict[str, str]) -> str:
         return "NOT RUN"
     return "PARTLY" if "SKIP" in found else "HOLDS"
 
+
 def last_run() -> dict[str, dict[str, Any]]:
     """What is recorded of the last run of each check."""
     if not LAST_RUN.exists():
         return {}
     found: dict[str, dict[str, Any]] = json.loads(LAST_RUN.read_text(encoding="utf-8"))
     return found
+
 
 def record_run(records: list[dict[str, Any]]) -> None:
     """Keep the results of these checks in place of those of earlier runs of the same ones."""
@@ -190,6 +195,7 @@ def record_run(records: list[dict[str, Any]]) -> None:
             kept[record["check"]] = {**words, **seconds, "date": date}
     text = json.dumps(dict(sorted(kept.items())), indent=1, ensure_ascii=False)
     LAST_RUN.write_text(text + "\n", encoding="utf-8")
+
 
 def page_of_promises() -> str:
     """The promises in Markdown, each with its checks and how their last run ended."""

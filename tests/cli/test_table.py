@@ -176,7 +176,7 @@ def test_domainbeds_own_records_are_tabulated(capsys: pytest.CaptureFixture[str]
 
 @needs("domainbed_sweep/records.jsonl.gz")
 def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[2] / "docs" / "sweep-tables.md"
+    page = Path(__file__).parents[2] / "docs" / "sweeps.md"
     rules = "training-domain,leave-one-domain-out,oracle"
     _, out, _ = run(capsys, "table", str(ROOT / "domainbed_sweep"), "--rule", rules)
     assert f"```text\n{out}```" in page.read_text(encoding="utf-8")

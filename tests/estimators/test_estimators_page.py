@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "estimators.md"
 
+
 @pytest.mark.slow
 def test_the_tour_prints_what_the_page_says() -> None:
     run = subprocess.run(

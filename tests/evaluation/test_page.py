@@ -12,10 +12,12 @@ from cli.commands import run
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "certificates.md"
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
+
 def test_the_examples_on_the_page_print_what_it_says() -> None:
     results = doctest.testfile(str(PAGE), module_relative=False, optionflags=OPTIONS)
     assert results.attempted > 20
     assert results.failed == 0
+
 
 def test_the_plan_on_the_page_is_what_the_command_prints(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

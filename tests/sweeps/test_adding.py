@@ -1,4 +1,4 @@
-"""docs/adding-to-a-sweep.md: done step by step, in a copy of the package."""
+"""docs/adding-an-objective.md: done step by step, in a copy of the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGE = (REPOSITORY / "docs" / "adding-to-a-sweep.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs" / "adding-an-objective.md").read_text(encoding="utf-8")
 DONE = """
 from pathlib import Path
 from eqrm.files.yaml_text import read_yaml

@@ -19,6 +19,7 @@ import tutorials  # noqa: E402
 
 PAGES = site_pages.pages()
 
+
 def anchors(page: Path) -> set[str]:
     """The anchors that GitHub and MyST make of a page's headings."""
     found: Counter[str] = Counter()
@@ -32,6 +33,7 @@ def anchors(page: Path) -> set[str]:
         found[name] += 1
     return names
 
+
 def test_every_page_is_in_exactly_one_table_of_contents() -> None:
     listed = Counter(path for page in PAGES for path in site_pages.listed_pages(page))
     first = ROOT / "docs" / "README.md"
@@ -39,6 +41,7 @@ def test_every_page_is_in_exactly_one_table_of_contents() -> None:
     assert missing == [], "list it on a page with the line <!-- contents -->"
     assert [str(page) for page, times in listed.items() if times > 1] == []
     assert set(listed) < set(PAGES)
+
 
 def test_links_between_pages_lead_to_files_and_headings_that_exist() -> None:
     headings = {page: anchors(page) for page in PAGES}
@@ -54,6 +57,7 @@ def test_links_between_pages_lead_to_files_and_headings_that_exist() -> None:
     assert broken == []
     assert followed > 300
 
+
 def test_a_page_is_staged_with_its_links_and_its_contents(tmp_path: Path) -> None:
     assert site_pages.stage(tmp_path, with_outputs=True) == len(PAGES)
     index = (tmp_path / "index.md").read_text(encoding="utf-8")
@@ -66,6 +70,7 @@ def test_a_page_is_staged_with_its_links_and_its_contents(tmp_path: Path) -> Non
     assert (tmp_path / "files" / "CITATION.cff").is_file()
     gallery = (tmp_path / "gallery.md").read_text(encoding="utf-8")
     assert gallery.count("<iframe") == 3
+
 
 def test_a_tutorial_that_prints_something_else_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -80,6 +85,7 @@ def test_a_tutorial_that_prints_something_else_is_an_error(
     assert blocks == 3
     assert "instead of\neqrm nine" in problems[0]
     assert "Expected:\n    5" in problems[1]
+
 
 def test_the_link_checker_finds_what_is_broken(tmp_path: Path) -> None:
     (tmp_path / "_static").mkdir()
@@ -97,12 +103,14 @@ def test_the_link_checker_finds_what_is_broken(tmp_path: Path) -> None:
     ]
     assert (found.pages, found.inside, len(found.outside)) == (2, 3, 2)
 
+
 @pytest.mark.parametrize("page", tutorials.tutorials(), ids=lambda page: page.stem)
 @pytest.mark.full
 def test_tutorials_print_what_they_show(page: Path, tmp_path: Path) -> None:
     number, problems = tutorials.run_page(page, tmp_path)
     assert number > 1
     assert problems == []
+
 
 @pytest.mark.full
 def test_the_site_builds_without_warnings_and_its_links_work(tmp_path: Path) -> None:
@@ -114,6 +122,7 @@ def test_the_site_builds_without_warnings_and_its_links_work(tmp_path: Path) -> 
     assert re.search(r"links inside the site, 0 of them broken", run.stdout)
     for name in ("index", "reference/objectives", "tutorials/first-table", "search"):
         assert (tmp_path / "site" / "html" / f"{name}.html").is_file()
+
 
 @pytest.mark.full
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")

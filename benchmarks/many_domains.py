@@ -195,9 +195,7 @@ def main(arguments: list[str]) -> int:
     write_json(options.json, _content(setting, size, found, learned, stale, verdicts))
     print(f"\nwritten to {options.json}")
     if options.write_docs:
-        listed = "\n".join(f"- {line}" for line in stale)
-        parts = [setting, *(t.page() for t in tables), "Staleness at the end:", listed]
-        write_page("\n\n".join([*parts, "```\n" + claims + "\n```"]))
+        write_page("\n\n".join([setting, *(t.page() for t in tables)]))
     return 0 if options.quick or all(v.holds for v in verdicts) else 1
 
 

@@ -15,24 +15,28 @@ from eqrm.evaluation.presenting.report import report_html
 from eqrm.evaluation.presenting.report.answer import Answer, answer_of, shown_models
 from eqrm.evaluation.presenting.report.content import packed
 from eqrm.evaluation.presenting.summary import summarised
+from eqrm.evaluation.references import References
 from eqrm.markup import label
 from eqrm.risks import MeasuredRisks
 from evaluation.report.report_worlds import TWELVE, measured, unpacked, with_references
 
 
-def risks_of(**models: np.ndarray) -> Evaluation:
-    """Models measured on the same domains with 100 examples each."""
+def risks_of(constant: np.ndarray | None = None, **models: np.ndarray) -> Evaluation:
+    """Models measured on the same domains with 100 examples each, beside a constant."""
+    known = models if constant is None else {**models, "constant": constant}
     found = {
         name: MeasuredRisks.of(
             range(risks.size), np.full(risks.size, 100), risks, np.ones(risks.size)
         )
-        for name, risks in models.items()
+        for name, risks in known.items()
     }
-    return Evaluation(found, "log-loss", None)
+    beside = {name: found.pop(name) for name in known if name not in models}
+    references = References(Level(0.9), beside) if beside else None
+    return Evaluation(found, "log-loss", None, references)
 
 
-def answered(evaluation: Evaluation, **given: object) -> Answer:
-    return answer_of(evaluation, summarised(evaluation), evaluation.risk_table(), **given)  # type: ignore[arg-type]
+def answered(evaluation: Evaluation) -> Answer:
+    return answer_of(evaluation, summarised(evaluation), evaluation.risk_table())
 
 
 RISKS = np.random.default_rng(0).gamma(8.0, 0.1, 400)
@@ -85,9 +89,9 @@ class TestVerdict:
             (0.99, "'model' is not clearly better than the references at level 0.9."),
         ],
     )
-    def test_predictors_can_be_references(self, factor: float, sentence: str) -> None:
+    def test_a_model_is_compared_with_references(self, factor: float, sentence: str) -> None:
         evaluation = risks_of(constant=RISKS, model=factor * RISKS)
-        answer = answered(evaluation, references=["constant"], constants=["constant"])
+        answer = answered(evaluation)
         assert answer.sentence == sentence
         assert answer.chosen == "model"
         rows = shown_models(evaluation, answer)
@@ -104,7 +108,7 @@ class TestVerdict:
     def test_a_model_that_is_lower_but_not_clearly_so_is_not_called_better(self) -> None:
         noise = np.random.default_rng(2).normal(0.0, 0.2, 60)
         evaluation = risks_of(constant=RISKS[:60], model=0.97 * RISKS[:60] + noise)
-        answer = answered(evaluation, references=["constant"])
+        answer = answered(evaluation)
         assert answer.sentence == (
             "'model' is not clearly better than the references at level 0.9."
         )
@@ -164,9 +168,7 @@ class TestDoubts:
 
     def test_a_constant_that_is_better_on_average_is_said(self) -> None:
         evaluation = risks_of(constant=0.9 * RISKS, model=RISKS)
-        found = self.lines(
-            evaluation, references=("constant",), constants=("constant",), chosen="model"
-        )
+        found = self.lines(evaluation)
         assert "on average the constant predicts better" in found
 
     def test_references_that_are_better_are_said_once(self) -> None:
@@ -215,5 +217,5 @@ def test_packed_columns_of_risks_close_together_differ() -> None:
 
 def test_references_get_letters_and_models_numbers() -> None:
     evaluation = measured(20, TWELVE)
-    rows = shown_models(evaluation, answered(evaluation, references=TWELVE[4:]))
+    rows = shown_models(evaluation, replace(answered(evaluation), references=TWELVE[4:]))
     assert [row.sign for row in rows] == [*"1234", *"abcdefgh"]

@@ -118,17 +118,11 @@ def _letter(number: int) -> str:
     return (_letter(more - 1) if more else "") + LETTERS[last]
 
 
-def answer_of(
-    evaluation: Evaluation,
-    summary: Summary,
-    table: RiskTable,
-    references: Sequence[str] = (),
-    constants: Sequence[str] = (),
-) -> Answer:
+def answer_of(evaluation: Evaluation, summary: Summary, table: RiskTable) -> Answer:
     """The answer to an evaluation: which model has the lowest quantile of risk, and how surely.
 
     Quantiles are those of the table. A gain is claimed over the next best model and over every
-    reference at once, or not at all. ``references`` are predictors that serve as references.
+    reference at once, or not at all.
 
     >>> import eqrm
     >>> from eqrm.evaluation.presenting.summary import summarised
@@ -138,12 +132,9 @@ def answer_of(
     """
     level, beside = summary.alpha, evaluation.references
     risks = {name: own.risks for name, own in evaluation.predictors.items()}
-    models = [name for name in risks if name not in references]
-    recalibrates: Mapping[str, str] = {}
-    if beside is not None:
-        risks |= {name: own.risks for name, own in beside.risks.items()}
-        recalibrates = beside.recalibrates
-        constants = [*constants, *(name for name in beside.risks if name not in recalibrates)]
+    models, recalibrates = list(risks), {} if beside is None else beside.recalibrates
+    others = {} if beside is None else {name: own.risks for name, own in beside.risks.items()}
+    risks |= others
     at = {n: quantiles_at(own, [level.alpha], table.interpolation)[0] for n, own in risks.items()}
     chosen = min(models, key=at.__getitem__)
     rivals = [n for n in risks if n != chosen and recalibrates.get(n) != chosen]
@@ -163,8 +154,7 @@ def answer_of(
         evidence,
         chosen,
         role=LOWEST if len(models) > 1 else "",
-        references=tuple(references),
-        constants=tuple(constants),
+        constants=tuple(name for name in others if name not in recalibrates),
     )
 
 

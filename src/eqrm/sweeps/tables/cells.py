@@ -10,8 +10,8 @@ from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.sweeps.selection import ACCURACY, RISK
 
 AVERAGES, QUANTILES = "averages", "quantiles"
-POOLED, OVER_DOMAINS = "-pooled", "-over-domains"
-"""What the kind of a table ends in: a metric of all examples, and intervals of its mean."""
+POOLED, OVER_DOMAINS = "pooled", "over-domains"
+"""Forms of a metric: of all examples together, and its mean over domains with intervals."""
 SWEEP, PAPER = "sweep", "paper"
 
 
@@ -68,31 +68,36 @@ class SweepRow:
 class SweepTable:
     """A table of one selection rule.
 
-    ``kind`` is "accuracy", "risk" or another metric (a column per set of held-out domains), this
-    metric with "-pooled" (of all their examples together) or "-over-domains" (its mean with a
-    confidence interval), "quantiles" (of the risk over held-out domains) or "averages" (a column
-    per dataset, for which ``dataset`` is empty). ``curves`` of a quantile table are the sorted
-    risks of all trials, by objective.
+    ``content`` is "accuracy", "risk" or another metric (a column per set of held-out domains, or
+    in the ``form`` POOLED or OVER_DOMAINS), "quantiles" (of the risk over held-out domains) or
+    "averages" (a column per dataset, for which ``dataset`` is empty). ``curves`` of a quantile
+    table are the sorted risks of all trials, by objective.
     """
 
-    kind: str
+    content: str
     dataset: str
     rule: str
     rule_title: str
     columns: tuple[str, ...]
     rows: tuple[SweepRow, ...]
     curves: Mapping[str, Sequence[float]] | None = None
+    form: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Content and form, as files name them."""
+        return f"{self.content}-{self.form}" if self.form else self.content
 
     @property
     def title(self) -> str:
         """What the table shows, and the selection rule."""
-        if self.kind == AVERAGES:
+        if self.content == AVERAGES:
             shown = "Average accuracy (%) over held-out domains, by dataset"
-        elif self.kind == QUANTILES:
+        elif self.content == QUANTILES:
             shown = f"{self.dataset}: quantiles of the risk over held-out domains"
-        elif self.kind.endswith(POOLED):
+        elif self.form == POOLED:
             shown = f"{self.dataset}: {self.measured} of all examples of held-out domains"
-        elif self.kind.endswith(OVER_DOMAINS):
+        elif self.form == OVER_DOMAINS:
             shown = (
                 f"{self.dataset}: {self.measured}, mean over the held-out domains that have it, "
                 "with its confidence interval for new domains"
@@ -104,11 +109,11 @@ class SweepTable:
     @property
     def measured(self) -> str:
         """What its numbers are, with their unit."""
-        if self.kind in (RISK, QUANTILES):
+        if self.content in (RISK, QUANTILES):
             return RISK
-        if self.kind == AVERAGES:
+        if self.content == AVERAGES:
             return f"{ACCURACY} (%)"
-        return f"{self.kind.removesuffix(POOLED).removesuffix(OVER_DOMAINS)} (%)"
+        return f"{self.content} (%)"
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def pictures_of(table: SweepTable) -> list[tuple[str, str]]:
     figures = []
     if table.curves and any(table.curves.values()):
         figures.append((draw_quantile_curves(table), f"Quantile curves. {table.title}"))
-    elif table.kind != QUANTILES and not table.kind.endswith(OVER_DOMAINS):
+    elif table.content != QUANTILES and table.form != OVER_DOMAINS:
         figures.append((draw_columns(table), f"Values with standard errors. {table.title}"))
     return [(_data_url(figure), alt) for figure, alt in figures]
 

@@ -159,10 +159,10 @@ class _Tabulated:
         columns = (*self.grid.columns.values(), AVERAGE)
         rows = [SweepRow(o, self._cells(o)) for o in self.grid.objectives]
         pooled = POOLED if self.settings.pooled else ""
-        yield self._table(f"{self.metric}{pooled}", columns, rows)
+        yield self._table(self.metric, columns, rows, form=pooled)
         if self.metric not in (ACCURACY, RISK):
             rows = [SweepRow(o, self._interval_cells(o)) for o in self.grid.objectives]
-            yield self._table(f"{self.metric}{OVER_DOMAINS}", INTERVAL_COLUMNS, rows)
+            yield self._table(self.metric, INTERVAL_COLUMNS, rows, form=OVER_DOMAINS)
         risks = {o: self._test_risks(o) for o in self.grid.objectives}
         if any(risks.values()):
             levels = [Level.of(level) for level in self.settings.levels]
@@ -209,15 +209,14 @@ class _Tabulated:
 
     def _table(
         self,
-        kind: str,
+        content: str,
         columns: Sequence[str],
         rows: Iterable[SweepRow],
         curves: Mapping[str, Sequence[float]] | None = None,
+        form: str = "",
     ) -> SweepTable:
-        title = _title(self.rule)
-        own = SweepTable(
-            kind, self.grid.dataset, self.name, title, tuple(columns), tuple(rows), curves
-        )
+        place = content, self.grid.dataset, self.name, _title(self.rule)
+        own = SweepTable(*place, tuple(columns), tuple(rows), curves, form)
         return with_published(own) if self.settings.published else own
 
     def _values(self, objective: str, held_out: frozenset[str]) -> dict[int, float]:

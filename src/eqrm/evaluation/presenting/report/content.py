@@ -79,6 +79,7 @@ def report_content(
         "trained": [row.trained_for and level_label(row.trained_for) for row in rows],
         "references": [int(row.reference) for row in rows],
         "chosen": next(i for i, row in enumerate(rows) if row.chosen),
+        "role": answer.role,
         "baseline": next(i for i, row in enumerate(rows) if row.name == summary.baseline),
         "unit": unit,
         "risk": unit if evaluation.loss == "0-1" else f"mean {unit}",

@@ -20,8 +20,7 @@ from eqrm.data.tables.frames import is_frame
 from eqrm.data.tables.reading import TableColumns, read_test_table
 from eqrm.data.tables.table import Table
 from eqrm.errors import OPTIONS, DataFileError, EqrmError, Setting, SettingError
-from eqrm.files.checked_json import parsed_json
-from eqrm.files.reading import regular_file
+from eqrm.files.checked_json import read_json
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
 from eqrm.tabular.plan import TrainingPlan
@@ -338,7 +337,7 @@ def _json(place: Path) -> Any:
     from eqrm.tabular.recalibrating.correction_files import SavedCorrection
 
     try:
-        content = parsed_json(regular_file(place).read_text(encoding="utf-8"))
+        content = read_json(place)
         if isinstance(content, dict) and content.get("format") == FORMAT:
             return Evaluation.from_dict(content)
         names = [field.name for field in fields(Certificate)]

@@ -8,9 +8,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from eqrm.errors import SettingError
-from eqrm.files.checked_json import parsed_json
-from eqrm.files.reading import regular_file
+from eqrm.errors import DataFileError, SettingError
+from eqrm.files.checked_json import read_json
 from eqrm.files.writing import DRAFT
 
 LISTED = "files.json"
@@ -59,7 +58,7 @@ def earlier_files(folder: Path) -> list[str] | None:
 def listed_files(folder: Path) -> dict[str, Any] | None:
     """The list of a training, or None: a list that something else wrote does not count."""
     try:
-        listed = parsed_json(regular_file(folder / LISTED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        listed = read_json(folder / LISTED)
+    except DataFileError:
         return None
     return listed if isinstance(listed, dict) and listed.get("written by") == WRITER else None

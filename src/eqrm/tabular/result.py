@@ -18,8 +18,7 @@ from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
-from eqrm.files.checked_json import parsed_json
-from eqrm.files.reading import regular_file
+from eqrm.files.checked_json import read_json
 from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level
 from eqrm.markup import lines_in_html
@@ -233,9 +232,7 @@ class TrainingResult:
         try:
             files, best = saved_models(content)
             models = {name: load_table_model(folder / file) for name, file in files.items()}
-            evaluation = Evaluation.from_dict(
-                parsed_json(regular_file(folder / "evaluation.json").read_text(encoding="utf-8"))
-            )
+            evaluation = Evaluation.from_dict(read_json(folder / "evaluation.json"))
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
             given = (getattr(model, "level", None) for model in models.values())
             levels = list(dict.fromkeys(level for level in given if level is not None))
@@ -243,9 +240,7 @@ class TrainingResult:
             aside = folder / "kept-aside.json"
             kept = None
             if aside.name in content["files"]:
-                kept = Evaluation.from_dict(
-                    parsed_json(regular_file(aside).read_text(encoding="utf-8"))
-                )
+                kept = Evaluation.from_dict(read_json(aside))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, DataFileError):
                 raise

@@ -22,8 +22,7 @@ from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.tasks import checked_predictions
 from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
 from eqrm.evaluation.measuring.loss_columns import as_double
-from eqrm.files.checked_json import parsed_json
-from eqrm.files.reading import regular_file
+from eqrm.files.checked_json import read_json
 from eqrm.files.writing import GuardedCells, whole_file, write_text
 from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, logits_of
@@ -89,11 +88,7 @@ class SavedCorrection:
     @classmethod
     def read(cls, path: Path) -> SavedCorrection:
         """From a file that :meth:`write` wrote; all that is wrong with it is said at once."""
-        regular_file(path)
-        try:
-            content = parsed_json(path.read_text(encoding="utf-8"))
-        except (ValueError, UnicodeDecodeError) as error:
-            raise DataFileError(f"{path} cannot be read as JSON: {error}.") from None
+        content = read_json(path)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise DataFileError(f"{path} is not a correction that 'eqrm recalibrate' saved.")
         problems = _problems(content)

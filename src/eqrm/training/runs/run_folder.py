@@ -19,7 +19,7 @@ from torch import Tensor
 
 from eqrm.errors import CheckpointError, DataFileError, SettingError
 from eqrm.files.archive import content_digest, save_tensors
-from eqrm.files.checked_json import parsed_json
+from eqrm.files.checked_json import parsed_json, read_json
 from eqrm.files.writing import CAN_LOCK, try_lock, whole_file, write_text
 from eqrm.text import printable, shortened
 from eqrm.training.held_out_risks import HeldOutRisks
@@ -204,10 +204,7 @@ class RunFolder:
     def read_json(self, name: str) -> Any:
         """The plain data in a file; None where there is no such file."""
         path = self.path / name
-        try:
-            return parsed_json(path.read_text(encoding="utf-8")) if path.is_file() else None
-        except (OSError, ValueError) as error:
-            raise DataFileError(f"{path} cannot be read: {error}.") from None
+        return read_json(path) if path.is_file() else None
 
 
 def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ class Certifier:
     bounds: tuple[float, float] | None = None
     groups: tuple[str, ...] | None = None
     labels: tuple[str, str] | None = None
-    _sorted: dict[str, NestedRisks] = field(default_factory=dict, init=False, repr=False)
 
     def certificate(
         self,
@@ -47,61 +47,51 @@ class Certifier:
         group: str | None = None,
     ) -> Certificate:
         """As :meth:`eqrm.Evaluation.certificate` says."""
-        risks, groups, labels = self.risks.risks, self.groups, self.labels
-        asked: dict[str, Any] = {"threshold": threshold, "true_risk": true_risk}
-        if groups is None:
-            if sampling is not None or group is not None:
-                raise SettingError(
-                    "sampling and group are for nested domains. Name the column of the members "
-                    f"inside groups to evaluate: {Setting('within', 'COLUMN')}."
-                )
-            return self._plain(self.risks, alpha, confidence, **asked)
-        if threshold is None and not true_risk:
-            if group is None:
-                return new_group_bound(
-                    self._nested(groups), alpha, confidence, sampling=sampling, labels=labels
-                )
-            return known_group_bound(risks, groups, group, alpha, confidence, labels=labels)
-        if sampling not in (None, ONCE) or group is not None:
+        plain = threshold is not None or true_risk
+        asked = sampling is not None or group is not None
+        if self.groups is None and asked:
+            raise SettingError(
+                "sampling and group are for nested domains. Name the column of the members "
+                f"inside groups to evaluate: {Setting('within', 'COLUMN')}."
+            )
+        if plain and (sampling not in (None, ONCE) or group is not None):
             raise SettingError(
                 "A bound with threshold or true_risk rests on one member of each group, drawn "
                 "once: leave out sampling and group."
             )
-        plain = self._plain(self.independent, alpha, confidence, **asked)
-        return as_nested(plain, self._nested(groups), ONCE, labels)
+        risks, groups, labels = self.risks.risks, self.groups, self.labels
+        if groups is None:
+            return self._of_independent(alpha, confidence, threshold, true_risk)
+        if plain:
+            found = self._of_independent(alpha, confidence, threshold, true_risk)
+            return as_nested(found, self._nested, ONCE, labels)
+        if group is None:
+            return new_group_bound(
+                self._nested, alpha, confidence, sampling=sampling, labels=labels
+            )
+        return known_group_bound(risks, groups, group, alpha, confidence, labels=labels)
 
-    def _nested(self, groups: tuple[str, ...]) -> NestedRisks:
+    @cached_property
+    def _nested(self) -> NestedRisks:
         """The risks by group, sorted once for all levels."""
-        if "nested" not in self._sorted:
-            self._sorted["nested"] = NestedRisks.of(self.risks.risks, groups)
-        return self._sorted["nested"]
+        return NestedRisks.of(self.risks.risks, self.groups)
 
     @property
     def independent(self) -> MeasuredRisks:
         """The domains, or where they are nested one member of each group, drawn at random."""
         if self.groups is None:
             return self.risks
-        drawn = self._nested(self.groups).drawn_members()
-        return self.risks.only([self.risks.domains[i] for i in sorted(drawn.tolist())])
+        drawn = sorted(self._nested.drawn_members().tolist())
+        return self.risks.only([self.risks.domains[i] for i in drawn])
 
-    def _plain(
-        self,
-        risks: MeasuredRisks,
-        alpha: LevelLike,
-        confidence: float,
-        threshold: float | None,
-        true_risk: bool,
+    def _of_independent(
+        self, alpha: LevelLike, confidence: float, threshold: float | None, true_risk: bool
     ) -> Certificate:
-        """About independent domains."""
-        if true_risk:
-            return self._of_true_risk(risks, alpha, confidence, threshold)
-        if threshold is None:
-            return quantile_bound(risks.risks, alpha, confidence)
-        return probability_bound(risks.risks, threshold, confidence)
-
-    def _of_true_risk(
-        self, risks: MeasuredRisks, alpha: LevelLike, confidence: float, threshold: float | None
-    ) -> Certificate:
+        risks = self.independent
+        if not true_risk:
+            if threshold is None:
+                return quantile_bound(risks.risks, alpha, confidence)
+            return probability_bound(risks.risks, threshold, confidence)
         if self.bounds is None:
             raise SettingError(
                 f"A bound on true risks needs bounds on the {self.loss}. Give the smallest and the "

@@ -44,7 +44,8 @@ def _row_by_row(
     kept = {key: key for key in (*keys, *shown)}
     raw = selected({**kept, **{f"r{i}": column.loss for i, column in enumerate(columns)}})
     finite = {
-        f"l{i}": f"r{i}" if column.is_finite else f"CASE WHEN isfinite(r{i}) THEN r{i} END"
+        # Losses of checked probabilities are finite where they are not NULL.
+        f"l{i}": f"r{i}" if column.has_classes else f"CASE WHEN isfinite(r{i}) THEN r{i} END"
         for i, column in enumerate(columns)
     }
     usable = selected({**kept, **finite})

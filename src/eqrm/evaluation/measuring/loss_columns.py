@@ -39,11 +39,6 @@ class LossColumn:
     parameters: Mapping[str, Any]
 
     @property
-    def is_finite(self) -> bool:
-        """Whether the loss is finite wherever it is not NULL: probabilities were checked."""
-        return self.has_classes
-
-    @property
     def has_classes(self) -> bool:
         """Whether predictions are probabilities or classes, not numbers."""
         return self.expected.metric is not None and self.expected.metric.classes is not None

@@ -18,7 +18,6 @@ from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
 from eqrm.evaluation.measuring.measured import LabelStatistics, Measured, RowsOfPredictions
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import (
-    Metric,
     as_numbers,
     class_losses,
     positions_of,
@@ -51,23 +50,14 @@ def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
     else:
         given = spec.predictions if spec.losses is None else spec.losses
         by_name = given if isinstance(given, Mapping) else {"predictor": given}
-        found = {str(name): _measured(str(name), each, spec) for name, each in by_name.items()}
+        found = {
+            str(name): _predicted(str(name), each, spec)
+            if spec.losses is None
+            else Measured(risks_of_losses(str(name), each, spec.domains))
+            for name, each in by_name.items()
+        }
     facts = facts_of_arrays(spec)
     return {name: replace(each, facts=facts) for name, each in found.items()}
-
-
-def _measured(name: str, column: Any, spec: MeasurementSpec) -> Measured:
-    if spec.losses is not None:
-        return Measured(risks_of_losses(name, column, spec.domains))
-    labels, predictions = in_memory(spec.labels), in_memory(column)
-    if spec.set_metric is not None:
-        numbered = number_domains(spec.domains, len(labels))
-        return Measured.by_metric(name, spec.set_metric, labels, stacked(predictions), numbered)
-    metric = spec.known_metric
-    if metric is not None:
-        return _predicted(name, labels, predictions, spec, metric)
-    losses = spec.metric(labels, predictions)  # type: ignore[operator]
-    return Measured(risks_of_losses(name, losses, spec.domains))
 
 
 def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
@@ -81,14 +71,16 @@ def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
     return _reduced(name, values, domains, Expected(), None, values)
 
 
-def _predicted(
-    name: str,
-    labels: NDArray[Any],
-    predictions: NDArray[Any],
-    spec: MeasurementSpec,
-    metric: Metric,
-) -> Measured:
-    """Predictions (n,) or probabilities (n, K) of classes by a loss, with their rows if wanted."""
+def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
+    """Predictions (n,) or probabilities (n, K) of classes, with their rows if wanted."""
+    labels, predictions = in_memory(spec.labels), in_memory(column)
+    if spec.set_metric is not None:
+        numbered = number_domains(spec.domains, len(labels))
+        return Measured.by_metric(name, spec.set_metric, labels, stacked(predictions), numbered)
+    metric = spec.known_metric
+    if metric is None:
+        losses = spec.metric(labels, predictions)  # type: ignore[operator]
+        return Measured(risks_of_losses(name, losses, spec.domains))
     labels, predictions = single_column(labels), single_column(stacked(predictions))
     if predictions.shape[:1] != labels.shape or predictions.ndim > 2:
         raise DomainDataError(

@@ -8,10 +8,13 @@ The table of ranges in docs/training.md is written from the rules of the fields.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import re
+import typing
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from reference_commands import commands, commands_page
 from reference_tasks import TASKS, task_of
@@ -19,7 +22,6 @@ from reference_tasks import TASKS, task_of
 import eqrm
 import eqrm.errors
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.files.plain import ranges
 from eqrm.predictors.registry import PREDICTORS
 from eqrm.training.runs.config import RunConfig
 
@@ -224,6 +226,25 @@ RANGES = re.compile(r"(<!-- ranges: written by make pages -->\n).*?(<!-- end of 
 
 def _in_yaml(found: re.Match[str]) -> str:
     return {"None": "null"}.get(found[0], found[0].lower())
+
+
+def ranges(kind: Any, path: str = "") -> dict[str, str]:
+    """What each field of a configuration must be, by its path, for fields that have a rule."""
+    found: dict[str, str] = {}
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        key = field.metadata.get("in_files", field.name)
+        if key is None:
+            continue
+        inside = f"{path}.{key}" if path else key
+        if (rule := field.metadata.get("rule")) is not None:
+            found[inside] = rule.words
+        for part in typing.get_args(hints[field.name]) or (hints[field.name],):
+            listed = typing.get_origin(part) is list
+            each = typing.get_args(part)[0] if listed else part
+            if dataclasses.is_dataclass(each) and each.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+                found |= ranges(each, f"{inside}[…]" if listed else inside)
+    return found
 
 
 def with_ranges(text: str) -> str:

@@ -135,26 +135,6 @@ def with_value(content: Any, path: str, value: Any, source: str) -> Any:
     return {**content, first: inside(content.get(first))}
 
 
-def ranges(kind: Any, path: str = "") -> dict[str, str]:
-    """What each field of a configuration must be, by its path, for fields that have a rule.
-
-    >>> from eqrm.training import OptimizerChoice
-    >>> ranges(OptimizerChoice)["momentum"]
-    'a number of at least 0 and below 1'
-    """
-    found: dict[str, str] = {}
-    for key, (field, hint) in _fields(kind).items():
-        inside = f"{path}.{key}" if path else key
-        if (rule := field.metadata.get("rule")) is not None:
-            found[inside] = rule.words
-        for part in _kinds_in(hint):
-            listed = typing.get_origin(part) is list
-            each = typing.get_args(part)[0] if listed else part
-            if _is_settings(each):
-                found |= ranges(each, f"{inside}[…]" if listed else inside)
-    return found
-
-
 @cache
 def _fields(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
     """The fields that plain data can set and their types, by the name that they have there."""

@@ -11,8 +11,8 @@ import pytest
 
 from cli.commands import refuse_in_one_line, run
 from eqrm import QRMClassifier
+from eqrm.data import Table
 from eqrm.data.tables.reading import read_table
-from eqrm.data.tables.table import Table
 from eqrm.domains import DomainKey
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.surrogates import ERM, cross_fit

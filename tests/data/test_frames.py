@@ -11,10 +11,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from eqrm.data import Table
 from eqrm.data.tables import frames
 from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.data.tables.table import Table
 from eqrm.errors import DomainDataError
 from eqrm.linear import DomainMoments
 

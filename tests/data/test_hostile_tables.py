@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqrm.data import Table
 from eqrm.data.datasets.downloads import unpack
 from eqrm.data.datasets.image_folders import ImageFiles
 from eqrm.data.datasets.mnist import read_idx
 from eqrm.data.tables import sources
 from eqrm.data.tables.reading import read_table
-from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.files import reading
 from eqrm.files.reading import opened_gzip, refuse_zip_growth, unpack_limit

@@ -48,10 +48,6 @@ class DomainSpans:
         """The places in :attr:`order` nearest to those wanted at which a new time begins.
 
         Domains of the same time are never separated, and place 0 is none of them.
-
-        >>> times = np.array([1, 1, 2, 3, 3, 3])
-        >>> DomainSpans(times, times).starts([1, 4, 5])
-        [2, 3, 3]
         """
         places = self.limits[1:-1]
         return [int(places[np.abs(places - place).argmin()]) for place in wanted if places.size]
@@ -73,10 +69,6 @@ class DomainSpans:
         """The domains that end before a moment, by their end, without the last ``gap`` of them.
 
         At most the latest ``most`` of these.
-
-        >>> days = np.arange(6)
-        >>> DomainSpans(days, days).latest_before(5, gap=1, most=2)
-        array([2, 3])
         """
         by_end = np.argsort(self.last, kind="stable")
         earlier = by_end[self.before(moment)[by_end]]
@@ -90,10 +82,6 @@ def domain_spans(
 
     ``what`` are the times, or the domains where there are none, in errors. ``remedy`` is what to
     do where names are neither dates nor numbers.
-
-    >>> ids = np.array([0, 1, 1])
-    >>> domain_spans(ids, ("a", "b"), ["2013-05", "2013-07-02", "2013-07-01"], "times", "").last
-    array(['2013-05-01T00:00:00.000000', '2013-07-02T00:00:00.000000'], ...)
     """
     if times is None:
         named = as_times(names, what, remedy)
@@ -152,12 +140,7 @@ def as_times(values: Any, what: str, remedy: str = "") -> Times:
 
 
 def last_moment_of(given: Any, times: Times, what: str) -> Any:
-    """The last moment of a day, a month or a year, or the moment itself; of the kind of ``times``.
-
-    >>> days = np.array(["2013-09-30"], dtype="datetime64[D]")
-    >>> last_moment_of("2013-09-30", days, "day"), last_moment_of(7, np.array([1, 9]), "week")
-    (np.datetime64('2013-09-30T23:59:59.999999'), 7)
-    """
+    """The last moment of a day, a month or a year, or the moment itself, like ``times``."""
     dates = times.dtype.kind == "M"
     if dates and re.fullmatch(r"\d{4}", str(given)):
         period = np.datetime64(str(given))

@@ -86,12 +86,6 @@ def write_checked_lines(path: Path, format: str, entries: Sequence[Any]) -> None
     """Write a line of JSON per entry behind a line with their digest, as durably as the above.
 
     A file that grows by an entry differs in its first line and in the new one.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "days.jsonl"
-    >>> write_checked_lines(path, "days 1", [{"day": 1}, {"day": 2}])
-    >>> read_checked_lines(path, "days 1", "a list of days")
-    [{'day': 1}, {'day': 2}]
     """
     text = "".join(f"{_text(entry)}\n" for entry in entries).encode()
     with whole_file(path, durable=True) as draft:

@@ -148,12 +148,7 @@ class DateColumn:
 
     @classmethod
     def fit(cls, name: str, column: Column, native: bool = False) -> DateColumn:
-        """The first date, and what occurs.
-
-        >>> dates = np.array(["2013-01-30", "2013-02-01"], dtype="datetime64[us]")
-        >>> DateColumn.fit("seen", dates).features[:3]
-        ['seen month=1', 'seen month=2', 'seen weekday=Wed']
-        """
+        """The first date, and what occurs."""
         present = column[~np.isnat(column)]
         first = str(present.min().astype("datetime64[D]"))
         year, month, weekday, days = _parts_of(present, first)

@@ -68,11 +68,6 @@ def column(frame: Any, name: Any) -> Any:
     """A column as an array; several columns are joined into one column of strings.
 
     A pandas categorical stays one, so that its categories keep their order.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"city": ["Oslo", "Rome"], "year": [1, 2]})
-    >>> column(frame, "city").tolist(), column(frame, ["city", "year"]).tolist()
-    (['Oslo', 'Rome'], ['Oslo | 1', 'Rome | 2'])
     """
     if isinstance(name, (list, tuple)):
         return joined_columns([column(frame, part) for part in name])

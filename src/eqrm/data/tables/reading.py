@@ -263,14 +263,7 @@ def read_domains(
 
 
 def read_texts(data: Data, names: Sequence[str] | None = None) -> dict[str, list[str]]:
-    """Columns as lists of strings, "" where missing; all columns by default.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "molecules.csv"
-    >>> _ = path.write_text("smiles,active\\nCCO,1\\n\\nCO,\\n")
-    >>> read_texts(path, ["active", "smiles"])
-    {'active': ['1', ''], 'smiles': ['CCO', 'CO']}
-    """
+    """Columns as lists of strings, "" where missing; all columns by default."""
     if names is not None and not names:
         return {}
     problems = Problems()

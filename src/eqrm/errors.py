@@ -108,23 +108,25 @@ class LevelError(EqrmError, ValueError):
 class DomainDataError(EqrmError, ValueError):
     """Losses, domains or risks that cannot be used.
 
-    ``index`` holds the position of the offending risk where there is one, so that
-    a caller who knows the domains' names can put the name in its place.
+    ``index`` holds the position of the offending risk where there is one. The message then says
+    ``{domain}`` where it names the domain, so that a caller who knows its name can put it there.
     """
 
     def __init__(self, message: str, index: tuple[int, ...] | None = None) -> None:
+        self.index, self.template = index, message
+        if index is not None:
+            message = self.template.replace("{domain}", f"domain {index[-1]}")
         super().__init__(message)
-        self.index = index
 
     def about(self, name: object, index: tuple[int, ...]) -> DomainDataError:
         """The same error with another name and position of the domain that it is about.
 
-        >>> DomainDataError("The risk of domain 0 is nan.", index=(0,)).about("Rome", (2,))
+        >>> DomainDataError("The risk of {domain} is nan.", index=(0,)).about("Rome", (2,))
         DomainDataError("The risk of domain 'Rome' is nan.")
         """
-        position = "" if self.index is None else self.index[-1]
-        message = str(self).replace(f"domain {position} ", f"domain {name!r} ", 1)
-        return DomainDataError(message, index)
+        named = DomainDataError(self.template.replace("{domain}", f"domain {name!r}"), index)
+        named.template = self.template
+        return named
 
 
 class TooFewDomainsError(DomainDataError):

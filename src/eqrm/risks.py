@@ -110,7 +110,7 @@ class DomainRisks:
 
         >>> risks = domain_risks(torch.tensor([1.0, float("nan")]), ["Oslo", "Rome"])
         >>> with risks.naming_errors():
-        ...     raise DomainDataError("The risk of domain 1 is nan.", index=(1,))
+        ...     raise DomainDataError("The risk of {domain} is nan.", index=(1,))
         Traceback (most recent call last):
         ...
         eqrm.errors.DomainDataError: The risk of domain 'Rome' is nan.

@@ -32,7 +32,7 @@ class WorstCase(RiskObjective):
             risks = risks[weights > 0]
         worst = int(risks.argmax())
         if not torch.isfinite(risks).all():
-            raise DomainDataError(f"The risk of domain {worst} is {risks[worst]}.", index=(worst,))
+            raise DomainDataError(f"The risk of {{domain}} is {risks[worst]}.", index=(worst,))
         return risks[worst]
 
 

@@ -184,9 +184,7 @@ class RiskDistribution(ABC):
         index = tuple(int(i) for i in bad.nonzero()[0])
         row = f" (in row {index[:-1]})" if len(index) > 1 else ""
         value = float(self._risks.detach()[index])
-        raise DomainDataError(
-            f"The risk of domain {index[-1]} is {value}{row}. {advice}", index=index
-        )
+        raise DomainDataError(f"The risk of {{domain}} is {value}{row}. {advice}", index=index)
 
     def __repr__(self) -> str:
         shape = tuple(self._risks.shape)
@@ -237,7 +235,7 @@ def _checked_weights(weights: Tensor | Sequence[float], risks: Tensor, validate:
         if bool(bad.any()):
             index = tuple(int(i) for i in bad.nonzero()[0])
             raise DomainDataError(
-                f"The weight of domain {index[-1]} is {float(p[index])}. "
+                f"The weight of {{domain}} is {float(p[index])}. "
                 "Weights must be finite and not negative.",
                 index=index,
             )

@@ -213,7 +213,7 @@ def refuse_bad_risks(risks: Tensor) -> None:
     position = int((~finite).nonzero()[0])
     value = float(risks.detach()[position])
     raise DomainDataError(
-        f"The risk of domain {position} is {value}. Risks must be finite: "
+        f"The risk of {{domain}} is {value}. Risks must be finite: "
         "check the losses of this domain for NaN or overflow.",
         index=(position,),
     )

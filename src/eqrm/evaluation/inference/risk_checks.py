@@ -93,7 +93,7 @@ def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2, first: int
     refuse_first(
         ~np.isfinite(values),
         values,
-        "The risk of domain {i} is {value}. Risks must be finite: check the losses of this domain "
+        "The risk of {domain} is {value}. Risks must be finite: check the losses of this domain "
         "for NaN or overflow.",
         first,
     )
@@ -153,7 +153,7 @@ def checked_variances(variances: Any, domains: int, known: Any = True) -> Vector
     refuse_first(
         wrong,
         values,
-        "The variance of the losses of domain {i} is {value:g}. It must be finite and not "
+        "The variance of the losses of {domain} is {value:g}. It must be finite and not "
         "negative wherever there are two examples or more.",
     )
     return values
@@ -210,13 +210,14 @@ def _vector(values: Any, what: str) -> Vector:
 def refuse_first(
     wrong: npt.NDArray[np.bool_], values: Vector, message: str, first: int = 0
 ) -> None:
-    """Raise if a number is wrong; the message names the first such domain {i} and its {value}.
+    """Raise if a number is wrong; the message names the first such {domain} and its {value}.
 
     Domains are counted from ``first``.
     """
     if wrong.any():
         i = int(np.flatnonzero(wrong)[0])
-        raise DomainDataError(message.format(i=first + i, value=float(values[i])), index=(i,))
+        told = message.format(domain="{domain}", i=first + i, value=float(values[i]))
+        raise DomainDataError(told, index=(first + i,))
 
 
 class Finding:

@@ -179,7 +179,7 @@ def _in_range(risks: Vector, loss_range: tuple[float, float]) -> tuple[float, fl
     refuse_first(
         (risks < low - slack) | (risks > high + slack),
         risks,
-        f"The risk of domain {{i}} is {{value:g}}, outside loss_range ({low:g}, {high:g}). A "
+        f"The risk of {{domain}} is {{value:g}}, outside loss_range ({low:g}, {high:g}). A "
         "certificate for the true risk needs bounded losses: give their range, or clip them "
         "before they are averaged.",
     )

@@ -178,7 +178,7 @@ class OnlineBound:
         values = checked_risks(risks, "New risks", 1, following)
         if self.limits is not None:
             low, high = self.limits
-            message = "The risk of domain {i} is {value}, outside " + f"limits=({low:g}, {high:g})."
+            message = "The risk of {domain} is {value}, outside " + f"limits=({low:g}, {high:g})."
             refuse_first((values < low) | (values > high), values, message, following)
         bounds = np.fromiter(map(self._advance, values.tolist()), np.float64, values.size)
         return bounds, values > bounds

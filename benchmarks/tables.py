@@ -12,6 +12,8 @@ from pathlib import Path
 import torch
 
 from eqrm.distributions.kde import native
+from eqrm.markup import markdown_table
+from eqrm.text import aligned as in_columns
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -22,14 +24,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     2      0.1
     1000  12.5
     """
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [header, *rows]
-    )
+    return in_columns([header, *rows])
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -40,9 +35,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     |---|---:|
     | 2 | 0.1 |
     """
-    rule = "|".join(["---", *["---:"] * (len(header) - 1)])
-    lines = [f"| {' | '.join(row)} |" for row in [header, *rows]]
-    return "\n".join([lines[0], f"|{rule}|", *lines[1:]])
+    return markdown_table([header, *rows], escaped=False)
 
 
 def machine() -> dict[str, str]:

@@ -103,32 +103,6 @@ def table_lines(findings: MnistFindings) -> list[list[str]]:
     return lines
 
 
-def table_markdown(findings: MnistFindings) -> str:
-    """``table_1.md``."""
-    head, *rows = table_lines(findings)
-    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-    marks = "|---|" + "---:|" * (len(head) - 1)
-    return "\n".join([lines[0], marks, *lines[1:]]) + "\n"
-
-
-def table_latex(findings: MnistFindings) -> str:
-    """``table_1.tex``, with booktabs."""
-    head, *rows = table_lines(findings)
-    body = [" & ".join(row).replace("±", r"$\pm$") + r" \\" for row in rows]
-    return "\n".join(
-        [
-            r"\begin{tabular}{@{}l" + "c" * (len(head) - 1) + r"@{}}",
-            r"\toprule",
-            " & ".join(head) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
-
-
 def _values_table(findings: MnistFindings) -> ResultTable:
     """Every value of every hyperparameter."""
     order = {name: place for place, name in enumerate(NAMES)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.files.writing import write_text
+from eqrm.markup import latex_table, markdown_table
 from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
 from studies.choices import number_at_least, one_of, true_or_false, whole_number
@@ -25,8 +26,7 @@ from studies.colored_mnist.presentation import (
     mnist_answer,
     mnist_remarks,
     mnist_tables,
-    table_latex,
-    table_markdown,
+    table_lines,
 )
 from studies.colored_mnist.settings import (
     INITIALISATIONS,
@@ -99,8 +99,9 @@ class ColoredMnist(Study):
         """See :meth:`Study.run`; results are kept in ``output``, with Table 1 in print."""
         self._parts = output / PARTS
         report = super().run(output, size, seed, progress)
-        write_text(output / "table_1.md", table_markdown(self._findings))
-        write_text(output / "table_1.tex", table_latex(self._findings))
+        lines = table_lines(self._findings)
+        write_text(output / "table_1.md", f"{markdown_table(lines, escaped=False)}\n")
+        write_text(output / "table_1.tex", f"{latex_table(lines)}\n")
         return report
 
     def missing(self, size: str = "full") -> list[str]:

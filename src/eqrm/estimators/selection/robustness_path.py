@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
-from eqrm.checks import one_of
 from eqrm.errors import SettingError
 from eqrm.estimators.base import refuse_seen
 from eqrm.estimators.groups import as_groups
@@ -25,7 +24,7 @@ from eqrm.estimators.selection.level_choice import (
     level_name,
     measured,
 )
-from eqrm.level import MEASURES, WITHOUT_LEVEL, Level
+from eqrm.level import WITHOUT_LEVEL, Level
 
 Self = TypeVar("Self", bound="RiskRobustnessPath")
 
@@ -85,11 +84,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     Args:
         estimator: what is fitted at each level, :class:`eqrm.QRMClassifier` unless given; its own
             alpha is not used. A pipeline's last step has the level, and the steps before it are
-            fitted once.
-        levels: the levels to fit; None among them is ERM.
-        measure: what is minimised at each level, ``"quantile"`` or ``"superquantile"``; None is
-            the measure of the estimator. ``"worst"`` and ``"mean"`` have no levels: the path is
-            then ERM and the smallest worst risk, or ERM alone.
+            fitted once. Its measure is what is minimised at each level.
+        levels: the levels to fit; None among them is ERM. The measures ``"worst"`` and ``"mean"``
+            have none: the path is then ERM and the smallest worst risk, or ERM alone.
 
     After ``fit``, ``frontier_`` is the :class:`eqrm.estimators.RiskFrontier` that was found.
 
@@ -112,18 +109,16 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         self,
         estimator: Any = None,
         levels: Sequence[Level | float | str | None] = LEVELS,
-        measure: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.levels = levels
-        self.measure = measure
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
         """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.
 
         Raises if held-out domains are also among the training domains.
         """
-        base = self._base()
+        base = QRMClassifier() if self.estimator is None else clone(self.estimator)
         measure = getattr(_last(base), "measure", "quantile")
         levels = distinct_levels(self.levels)
         if measure in WITHOUT_LEVEL:
@@ -140,19 +135,6 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
             None if held_out is None else measured(models, levels, held_out),
         )
         return self
-
-    def _base(self) -> Any:
-        """The estimator with the measure of the path."""
-        base = QRMClassifier() if self.estimator is None else clone(self.estimator)
-        if self.measure is not None:
-            one_of(self.measure, MEASURES, "measure")
-            if "measure" not in _last(base).get_params():
-                raise SettingError(
-                    f"{type(_last(base)).__name__} has no parameter measure. Use one of eqrm's "
-                    "estimators, such as QRMClassifier."
-                )
-            _last(base).set_params(measure=self.measure)
-        return base
 
 
 def _last(model: Any) -> Any:

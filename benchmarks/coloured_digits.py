@@ -23,7 +23,7 @@ from studies.split_interval import SplitInterval
 from tables import aligned, machine, write_json
 
 from eqrm.data import Table, coloured_digits
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.plan import TrainingPlan

@@ -20,7 +20,7 @@ import torch
 import eqrm
 from eqrm import DomainKFold, Empirical, Evaluation, Level, QRMClassifier, domain_risks
 from eqrm.data import Table, coloured_digits
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.presenting.plots import (
     ACCENT,
     INK,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from eqrm import Level
 from eqrm.estimators.selection.surrogates import SurrogateChoice
-from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.evaluation.inference.sureness import resampled_smooth_quantiles
 from studies.frontiers.experiment import Part, Step
 from studies.frontiers.settings import (
     AUTO,

@@ -14,7 +14,7 @@ from eqrm import Level
 from eqrm.evaluation import paired_differences, risk_intervals
 from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.inference.intervals import quantile_pairs
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from studies.interval_coverage.worlds import (
     LAWS,
     QUANTILE,

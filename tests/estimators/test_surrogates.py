@@ -27,7 +27,7 @@ from eqrm.estimators.selection.surrogates import (
     cross_fit,
     trained_candidates,
 )
-from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
+from eqrm.evaluation.inference.sureness import resampled_smooth_quantiles
 from eqrm.linear.scored_rows import Correction
 
 Data = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]

@@ -13,18 +13,16 @@ from scipy.stats.mstats import hdquantiles
 
 from eqrm import Level
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation.inference.resampling import (
-    drawn_counts,
-    resampled_smooth_quantiles,
-    smooth_quantile,
-)
 from eqrm.evaluation.inference.sureness import (
     CLEAR,
     LIKELY,
     QuantileChange,
     Sureness,
     compare_quantiles,
+    drawn_counts,
     nested_estimate,
+    resampled_smooth_quantiles,
+    smooth_quantile,
 )
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.noise import MUCH
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Decision
 from eqrm.tabular.training import TableTraining

@@ -12,7 +12,7 @@ from eqrm.errors import Setting
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from eqrm.evaluation.inference.certificates import domains_needed
 from eqrm.evaluation.inference.comparison import SMOOTH
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.report.answer import Answer, Fact, level_label
 from eqrm.evaluation.presenting.risk_table import RiskTable

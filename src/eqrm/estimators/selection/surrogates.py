@@ -24,7 +24,7 @@ from sklearn.utils import _safe_indexing
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.selection.splitters import DomainKFold, Split
-from eqrm.evaluation.inference.resampling import (
+from eqrm.evaluation.inference.sureness import (
     resampled_lognormal_quantiles,
     resampled_smooth_quantiles,
 )

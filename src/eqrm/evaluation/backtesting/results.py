@@ -15,8 +15,8 @@ from eqrm.data.windows import Places, refuse_longer, refuse_unfit_times, rolling
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation.backtesting.plan import NEVER, Array, BacktestPlan, JudgedDomains
-from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.inference.risk_checks import Finding
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.text import csv_text
 

@@ -14,7 +14,6 @@ from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import intervals
 from eqrm.evaluation.inference.intervals import Ends
-from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.inference.risk_checks import (
     Finding,
     LevelLike,
@@ -22,6 +21,7 @@ from eqrm.evaluation.inference.risk_checks import (
     as_levels,
     checked_risks,
 )
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.rounding import as_needed, as_percent
 from eqrm.level import Level
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from eqrm.evaluation.inference.intervals import OPEN, quantile_needs, quantile_pairs
-from eqrm.evaluation.inference.resampling import resampled_smooth_quantiles
 from eqrm.evaluation.inference.risk_checks import Finding
+from eqrm.evaluation.inference.sureness import resampled_smooth_quantiles
 from eqrm.evaluation.rounding import as_needed, as_percent
 from eqrm.level import Level
 

@@ -20,8 +20,8 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.evaluated_domains import paired
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH, Difference, paired_differences
-from eqrm.evaluation.inference.resampling import smooth_quantile
 from eqrm.evaluation.inference.risk_checks import LevelLike, as_levels
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.table_cells import Cell, rounded_difference
 from eqrm.evaluation.rounding import as_percent

@@ -21,7 +21,7 @@ from eqrm.evaluation.inference.comparison import (
     Interval,
     risk_intervals,
 )
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks

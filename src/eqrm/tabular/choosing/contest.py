@@ -28,16 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.evaluation.inference.resampling import (
-    resampled_lognormal_quantiles,
-    resampled_smooth_quantiles,
-    smooth_quantile,
-)
 from eqrm.evaluation.inference.sureness import (
     QuantileChange,
     Sureness,
     compare_quantiles,
     nested_estimate,
+    resampled_lognormal_quantiles,
+    resampled_smooth_quantiles,
+    smooth_quantile,
 )
 from eqrm.evaluation.rounding import as_percent, rounded_up
 from eqrm.level import Level

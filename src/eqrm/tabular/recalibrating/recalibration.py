@@ -23,7 +23,7 @@ from eqrm.estimators.goal import Goal
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.gains import Gain, gain_over
-from eqrm.evaluation.inference.resampling import smooth_quantile
+from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.domain_columns import domain_times, facts_of_files
 from eqrm.evaluation.measuring.grouped_losses import PredictionTable
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec

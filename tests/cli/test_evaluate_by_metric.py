@@ -139,16 +139,6 @@ def test_files_are_written_in_every_format(
         assert out.read_text("utf-8").startswith(start)
 
 
-def test_domains_seen_in_training_are_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame().assign(seen=lambda t: t.camera < "c10").to_csv(tmp_path / "t.csv", index=False)
-    found = content(capsys, str(tmp_path / "t.csv"), *CLASSES, "--metric", "accuracy")
-    assert found["seen"] == [f"c{i:02d}" for i in range(10)]
-    assert len(found["predictors"]["ERM"]["domains"]) == CAMERAS - 10
-    assert len(found["metrics"]["ERM"]["domains"]) == CAMERAS - 10
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 
 import eqrm
 from eqrm.errors import DomainDataError, SettingError
@@ -82,31 +82,6 @@ def test_a_mean_is_not_bounded_beyond_the_range_of_the_metric():
     assert cell.value == pytest.approx(1 - 1.5 / 40)
     assert cell.high is None or cell.high <= 1.0
     assert found.means()["predictor"].high == 1.0
-
-
-def test_pooled_and_mean_over_domains_differ_as_wilds_has_them():
-    # Domain a: 1 of 4 right; domain b: 2 of 2.
-    domains, labels = list("aaaabb"), [0, 0, 1, 1, 0, 1]
-    predicted = [0, 1, 0, 0, 0, 1]
-    found = eqrm.evaluate(metric="accuracy", domains=domains, labels=labels, predictions=predicted)
-    assert found.metrics["predictor"].pooled.value == 0.5
-    assert found.means()["predictor"].value == pytest.approx((1 / 4 + 1) / 2)
-    f1 = eqrm.evaluate(metric="macro-f1", domains=domains, labels=labels, predictions=predicted)
-    assert f1.metrics["predictor"].pooled.value == pytest.approx(
-        f1_score(labels, predicted, average="macro")
-    )
-
-
-def test_tasks_with_missing_labels_by_domain():
-    nan = np.nan
-    labels = np.array([[1, nan], [0, nan], [nan, nan], [nan, nan], [1, 1], [0, 1]])
-    scores = np.array([[2, 0], [1, 0], [0, 0], [0, 0], [1, 2], [2, 1]], dtype=float)
-    found = eqrm.evaluate(
-        metric="average-precision", domains=list("aabbcc"), labels=labels, predictions=scores
-    ).metrics["predictor"]
-    assert [str(v) for v in found.values] == ["1.0000", "not defined: no labels", "0.5000"]
-    # Task 1 over all domains: scores 2 (+), 2 (−), 1 (−), 1 (+): precision ½ at both thresholds.
-    assert found.pooled.value == 0.5
 
 
 def test_text_and_json_say_what_is_not_defined(world):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, roc_auc_score
 
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.measured import skill_of_classes
 from eqrm.evaluation.measuring.set_metrics import DomainMetric, set_metric
 
@@ -167,11 +167,6 @@ def test_columns_and_probabilities_are_taken_as_by_the_losses():
 def test_what_cannot_be_measured_is_refused(metric, labels, predictions, words):
     with pytest.raises(DomainDataError, match=words):
         pooled(metric, labels, predictions)
-
-
-def test_an_unknown_metric_is_refused():
-    with pytest.raises(SettingError, match="Did you mean 'roc-auc'"):
-        set_metric("roc_auc")
 
 
 @pytest.mark.parametrize("name", ["average-precision", "roc-auc"])

@@ -24,7 +24,7 @@ from eqrm.checks import (
 from eqrm.data.tables.files import find_files
 from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
-from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
 from eqrm.evaluation.evaluate import measured_predictors
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
@@ -81,9 +81,11 @@ class WatchSettings:
     def check(self) -> None:
         """Refuse numbers that no watch can have, all of them at once."""
         check_all(
-            lambda: optional(OPEN_FRACTION).check(self.delta, "--delta"),
-            lambda: optional(CONFIDENCE).check(self.confidence, "--confidence"),
-            lambda: optional(NON_NEGATIVE_INTEGER).check(self.dependence, "--dependence"),
+            lambda: optional(OPEN_FRACTION).check(self.delta, str(Setting("delta"))),
+            lambda: optional(CONFIDENCE).check(self.confidence, str(Setting("confidence"))),
+            lambda: optional(NON_NEGATIVE_INTEGER).check(
+                self.dependence, str(Setting("dependence"))
+            ),
         )
 
     def refuse_differing(self, given: WatchSettings) -> None:
@@ -92,12 +94,12 @@ class WatchSettings:
         if given.alpha is not None:
             now["alpha"] = checked_alpha(given.alpha)
         problems = [
-            f"--{name} is {value!r}, but the watch was started with {getattr(self, name)!r}."
+            f"{Setting(name)} is {value!r}, but the watch was started with {getattr(self, name)!r}."
             for name, value in now.items()
             if value != getattr(self, name)
         ]
         if problems:
-            advice = "Leave it out, or watch a new certificate (--restart)."
+            advice = f"Leave it out, or watch a new certificate ({Setting('restart')})."
             raise SettingError(" ".join([*problems, advice]))
 
     def completed(self, evaluation: Evaluation) -> WatchSettings:
@@ -109,26 +111,30 @@ class WatchSettings:
             if self.clip is not None and not math.isclose(self.clip, clip, rel_tol=1e-9):
                 problems.append(
                     f"The certificate is about probabilities clipped to [{clip:g}, 1 - {clip:g}], "
-                    f"and --clip is {self.clip:g}. Leave --clip out."
+                    f"and {Setting('clip')} is {self.clip:g}. Leave {Setting('clip')} out."
                 )
         if not self.domain:
-            problems.append("--domain COLUMN is required: the domain of each new row.")
+            problems.append(
+                f"{Setting('domain', 'COLUMN')} is required: the domain of each new row."
+            )
         if self.metric not in (None, loss):
             problems.append(
-                f"The certificate is about the {loss_in_words(loss)}, and --metric is "
+                f"The certificate is about the {loss_in_words(loss)}, and {Setting('metric')} is "
                 f"{self.metric!r}."
             )
         predicted = bool(self.label and self.prediction) and self.loss is None
         if loss == GIVEN_LOSS and (self.loss is None or self.label or self.prediction):
             problems.append(
                 "The certificate is about losses that were given, so new files need them too: "
-                "--loss COLUMN, and neither --label nor --prediction."
+                f"{Setting('loss', 'COLUMN')}, and neither {Setting('label')} nor "
+                f"{Setting('prediction')}."
             )
         elif loss != GIVEN_LOSS and not predicted:
             problems.append(
                 f"The certificate is about the {loss_in_words(loss)} of predictions, so new files "
-                "need labels and predictions: --label COLUMN and --prediction COLUMN, and not "
-                "--loss."
+                f"need labels and predictions: {Setting('label', 'COLUMN')} and "
+                f"{Setting('prediction', 'COLUMN')}, and not "
+                f"{Setting('loss')}."
             )
         if problems:
             raise SettingError(" ".join(problems))
@@ -203,7 +209,7 @@ def certificate_to_watch(
     if evaluation.nesting is not None:
         raise SettingError(
             f"{path} is about domains inside groups, which a watch cannot tell apart. Evaluate "
-            "without --within."
+            f"without {Setting('within')}."
         )
     name = _chosen(evaluation, given.predictor, usual, path)
     asked = {**USUAL, **known, **{k: v for k, v in given.said.items() if k in USUAL}}
@@ -212,9 +218,11 @@ def certificate_to_watch(
     times = _times(evaluation, settings)
     if times is None and (dependence or settings.order is None):
         raise SettingError(
-            "New domains are judged in the order of time, and --dependence counts in it, but the "
+            f"New domains are judged in the order of time, and {Setting('dependence')} counts in "
+            f"it, but the "
             f"certified domains are neither dates nor numbers, such as {measured.domains[0]!r}. "
-            "Name the column with the time of each new row (--order COLUMN), and give it to 'eqrm "
+            f"Name the column with the time of each new row ({Setting('order', 'COLUMN')}), and "
+            f"give it to 'eqrm "
             "evaluate' too."
         )
     if dependence and evaluation.order is not None:
@@ -247,7 +255,8 @@ def plain_times(times: Times) -> list[Time]:
 def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
     """The evaluation in a file, and the level and confidence that it was asked for."""
     advice = (
-        "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … --format json "
+        "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … "
+        "--format json "
         "--output FILE' wrote."
     )
     text = regular_file(path).read_text(encoding="utf-8", errors="replace")
@@ -275,7 +284,7 @@ def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, pa
     if len(names) > 1:
         raise SettingError(
             f"{path} holds {len(names)} predictors. Say whose certificate is watched with "
-            f"--predictor NAME. {did_you_mean('', names)}"
+            f"{Setting('predictor', 'NAME')}. {did_you_mean('', names)}"
         )
     return names[0]
 
@@ -298,7 +307,7 @@ def _doubts(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[s
         return (
             "When the certified domains were is not known, so that changes of the risk's "
             "distribution are not tested: name them by dates or numbers, or give 'eqrm evaluate' "
-            "the column of the time (--order).",
+            f"the column of the time ({Setting('order')}).",
         )
     if len(risks) < FEWEST_REFERENCES:
         return ()
@@ -352,7 +361,9 @@ def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
     found = measured_predictors([path], spec)[predictor]
     risks, facts = found.risks, found.facts
     if facts.began is None:
-        times = as_times(list(risks.domains), "The domains", "Name the column of time (--order).")
+        times = as_times(
+            list(risks.domains), "The domains", f"Name the column of time ({Setting('order')})."
+        )
     else:
         times = np.array([facts.began[str(name)] for name in risks.domains])
     seen, source = facts.seen or (), fingerprint(path)[:SHORT]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
 from eqrm.evaluation.presenting.report.page import assembled_page
 from eqrm.evaluation.rounding import as_percent, rounded_up, significant
@@ -57,7 +57,8 @@ def run_watch(
     settings.check()
     if start is not None and restart is not None:
         raise SettingError(
-            "--start and --restart cannot be combined. Use --start for a new file, and --restart "
+            f"{Setting('start')} and {Setting('restart')} cannot be combined. Use "
+            f"{Setting('start')} for a new file, and {Setting('restart')} "
             "to go on with a new certificate."
         )
     with locked(path):
@@ -99,7 +100,7 @@ def _gone_on(
     if start is not None:
         raise DomainDataError(
             f"{path} watches another certificate, that of {old.predictor!r}. Choose another file, "
-            "or use --restart to go on with a new certificate in the same file."
+            f"or use {Setting('restart')} to go on with a new certificate in the same file."
         )
     # What was watched before is not watched anew: that would only reset the evidence.
     if any(domains and claim.statement == past.statement for past, domains in known.watches):
@@ -217,7 +218,7 @@ def _about_small_domains(found: WatchOutcome) -> list[str]:
     return [
         f"{counted(len(small), 'domain')} with fewer than half the examples of any certified "
         f"domain ({least:,}), so that the measured risk varies more than the certificate allows "
-        f"for: {listed(small)}. If more rows come, use --complete."
+        f"for: {listed(small)}. If more rows come, use {Setting('complete')}."
     ]
 
 
@@ -234,7 +235,8 @@ def _about_open_domains(state: WatchState) -> list[str]:
         more = f", and {counted(extra, 'more')}" if extra > 0 else ""
         told.append(
             f"{counted(len(waiting), 'domain')} open, not judged yet: "
-            f"{', '.join(waiting[:MOST_OPEN])}{more}. More rows may come; --complete says when all "
+            f"{', '.join(waiting[:MOST_OPEN])}{more}. More rows may come; {Setting('complete')} "
+            f"says when all "
             "have."
         )
     done = [record["domain"] for record in state.open_domains if record["complete"]]

@@ -15,7 +15,7 @@ from typing import Any
 
 from eqrm.data.times import as_times
 from eqrm.domains import name_order
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.watch import Watch, WatchReport, verdict_of
 from eqrm.evaluation.watching.claim import Arrival, WatchedCertificate, plain_times
 from eqrm.text import counted, listed, shortened
@@ -88,7 +88,7 @@ class WatchState:
             names = [record["domain"] for record in self.open_domains]
             raise SettingError(
                 f"A watch cannot be restarted while domains are open: {listed(names)}. Complete "
-                "them first (--complete all)."
+                f"them first ({Setting('complete', 'all')})."
             )
         return WatchState.begin(claim, self.history)
 
@@ -299,7 +299,8 @@ class _Sorting:
                 self.open[name]["complete"] = True
             elif name not in self.judged:
                 self.problems.append(
-                    f"--complete {name}: no open domain has this name. Give {ALL}, {EARLIER}, "
+                    f"{Setting('complete')} {name}: no open domain has this name. Give {ALL}, "
+                    f"{EARLIER}, "
                     f"{NONE}, or names of domains whose rows have come."
                 )
 

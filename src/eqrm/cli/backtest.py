@@ -191,19 +191,7 @@ def backtest(
     check_backtest_folder(output)
     found: Any
     if prediction or loss:
-        from eqrm.evaluation.backtesting.backtest import backtest_predictions
-        from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-
-        spec = MeasurementSpec(
-            domain,
-            losses=loss or None,
-            labels=target,
-            predictions=prediction or None,
-            metric=metric or "log-loss",
-            clip=clip or 0.0,
-            progress=sys.stderr.isatty(),
-        )
-        found = backtest_predictions([data], spec, plan, order)
+        found = _measured(data, target, domain, given, plan, order)
     else:
         columns = {"order": order} | {
             name: separated(fitting[f"--{one}"] or []) for name, one in COLUMNS.items()
@@ -213,6 +201,30 @@ def backtest(
     say(str(found))
     say(f"\nReport: {written[0]}")
     say(f"Also in {output}: {', '.join(path.name for path in written[1:])}")
+
+
+def _measured(
+    data: str,
+    target: str | None,
+    domain: list[str] | None,
+    given: Mapping[str, Any],
+    plan: Any,
+    order: str | None,
+) -> Any:
+    """Measure what is given; nothing is fitted."""
+    from eqrm.evaluation.backtesting.backtest import backtest_predictions
+    from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+
+    spec = MeasurementSpec(
+        domain,
+        losses=given["--loss"] or None,
+        labels=target,
+        predictions=given["--prediction"] or None,
+        metric=given["--metric"] or "log-loss",
+        clip=given["--clip"] or 0.0,
+        progress=sys.stderr.isatty(),
+    )
+    return backtest_predictions([data], spec, plan, order)
 
 
 def _fitted(

@@ -181,7 +181,6 @@ that allows for splits that overlap (the corrected resampled t).
   least squares with every row, and with every domain, counted once.
 - **mean risk**: the change of the mean risk on unseen domains, against ordinary least squares.
 
-## What it says
 {verdict}
 
 ## How to tell beforehand
@@ -202,17 +201,9 @@ for difference in eqrm.evaluation.paired_differences(first, second, levels=[0.9]
 
 
 def verdict(studies: Sequence[Study]) -> str:
-    """A sentence per table."""
-    lines = []
-    for found in studies:
-        ordinary, weighted = found.gains(OLS), found.gains(WEIGHTED)
-        word = "it helps" if found.helps() else "no clear gain"
-        clear = sum(s.clear for s in found.splits)
-        lines.append(
-            f"- {found.source.name}: {word} ({ordinary} and {weighted}); the training half "
-            f"predicted a clear gain in {clear} of {len(found.splits)} splits."
-        )
-    return "\n".join(lines)
+    """On which tables it helps."""
+    helps = [found.source.name for found in studies if found.helps()]
+    return f"It helps on {', '.join(helps) or 'none of them'}; on the others no gain is clear."
 
 
 def page(studies: Sequence[Study]) -> str:

@@ -35,7 +35,6 @@ PROMISES = (
             "gpu.tests",
             "linear.closed-form",
             "linear.newton",
-            "linear.tests",
             "estimators.optimum",
         ),
     ),
@@ -72,7 +71,6 @@ PROMISES = (
             "data.damaged-files",
             "data.downloads",
             "data.official-layouts",
-            "data.tests",
         ),
     ),
     Promise(

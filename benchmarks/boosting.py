@@ -298,12 +298,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def compare_hessians(page: Path | None) -> int:
+def compare_hessians() -> int:
     """Print the table of Hessian weights."""
     rows = list(hessian_rows())
     print(aligned(HESSIAN_HEADER, rows))
-    if page is not None:
-        write_table(page, "hessians", markdown(HESSIAN_HEADER, rows))
     return 0
 
 
@@ -346,7 +344,7 @@ def main(arguments: list[str]) -> int:
     """Measure; 1 if a bound is broken."""
     given = parse(arguments)
     if given.hessians:
-        return compare_hessians(given.page)
+        return compare_hessians()
     data = flights()
     content: dict[str, Any] = {"machine": machine(), "rows": len(data.y)}
     if given.part != "unseen":

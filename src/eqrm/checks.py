@@ -31,7 +31,6 @@ from eqrm.errors import (
 from eqrm.text import counted, did_you_mean, listed, shortened
 
 T = TypeVar("T")
-_FLOATS = {float}
 LONGEST_VALUE = 200
 MOST_NAMES = 20
 
@@ -52,20 +51,12 @@ class Rule:
 
 
 def is_integer(value: object) -> bool:
-    """Whether it is an integer of Python or numpy; True and False are not.
-
-    >>> is_integer(3), is_integer(3.0), is_integer(True)
-    (True, False, False)
-    """
+    """Whether it is an integer of Python or numpy; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a real number that is finite.
-
-    >>> is_number(0.5), is_number(float("inf")), is_number("0.5"), is_number(10**400)
-    (True, False, False, False)
-    """
+    """Whether it is a real number that is finite; True and False are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
@@ -75,22 +66,14 @@ def is_number(value: object) -> bool:
 
 
 def are_numbers(values: Collection[object]) -> bool:
-    """Whether all are real numbers that are finite; quick where all are floats of Python.
-
-    >>> are_numbers([0.5, 1]), are_numbers([0.5, float("nan")]), are_numbers([0.5, None])
-    (True, False, False)
-    """
-    if set(map(type, values)) <= _FLOATS:
+    """Whether all are real numbers that are finite; quick where all are floats of Python."""
+    if set(map(type, values)) <= {float}:
         return all(map(math.isfinite, values))  # type: ignore[arg-type]
     return all(map(is_number, values))
 
 
 def is_missing(value: Any) -> bool:
-    """Whether it is None, NaN, NaT, pandas' NA or a blank string.
-
-    >>> is_missing(None), is_missing(float("nan")), is_missing(" "), is_missing("a")
-    (True, True, True, False)
-    """
+    """Whether it is None, NaN, NaT, pandas' NA or a blank string."""
     if isinstance(value, str):
         return not value.strip()
     try:
@@ -107,10 +90,7 @@ def integer(least: int | None = None, most: int | None = None) -> Rule:
     >>> integer(2, most=10).words, integer().words
     ('an integer from 2 to 10', 'an integer')
     """
-    return Rule(
-        f"an integer{_limits(least, most, None, None)}",
-        lambda v: is_integer(v) and _within(v, least, most, None, None),
-    )
+    return _ranged("an integer", is_integer, least, most)
 
 
 def number(
@@ -125,45 +105,43 @@ def number(
     >>> number(above=0, most=1).words, number(0, 1).words, number(above=0, below=1).words
     ('a number above 0 and at most 1', 'a number from 0 to 1', 'a number strictly between 0 and 1')
     """
-    return Rule(
-        f"a number{_limits(least, most, above, below)}",
-        lambda v: is_number(v) and _within(v, least, most, above, below),
-    )
+    return _ranged("a number", is_number, least, most, above, below)
 
 
-def _limits(
-    least: float | None, most: float | None, above: float | None, below: float | None
-) -> str:
+def _ranged(
+    what: str,
+    kind: Callable[[object], bool],
+    least: float | None = None,
+    most: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+) -> Rule:
     if least is not None and most is not None:
-        return f" from {_shown(least)} to {_shown(most)}"
-    if above is not None and below is not None:
-        return f" strictly between {_shown(above)} and {_shown(below)}"
-    named = (("above", above), ("of at least", least), ("at most", most), ("below", below))
-    parts = [f"{word} {_shown(limit)}" for word, limit in named if limit is not None]
-    return f" {' and '.join(parts)}" if parts else ""
+        limits = f" from {_shown(least)} to {_shown(most)}"
+    elif above is not None and below is not None:
+        limits = f" strictly between {_shown(above)} and {_shown(below)}"
+    else:
+        named = (("above", above), ("of at least", least), ("at most", most), ("below", below))
+        parts = [f"{word} {_shown(limit)}" for word, limit in named if limit is not None]
+        limits = f" {' and '.join(parts)}" if parts else ""
+
+    def holds(value: Any) -> bool:
+        return kind(value) and (
+            (least is None or value >= least)
+            and (most is None or value <= most)
+            and (above is None or value > above)
+            and (below is None or value < below)
+        )
+
+    return Rule(f"{what}{limits}", holds)
 
 
 def _shown(limit: float) -> str:
     return f"{limit:,}" if isinstance(limit, int) else str(limit)
 
 
-def _within(
-    value: Any, least: float | None, most: float | None, above: float | None, below: float | None
-) -> bool:
-    return (
-        (least is None or value >= least)
-        and (most is None or value <= most)
-        and (above is None or value > above)
-        and (below is None or value < below)
-    )
-
-
 def optional(rule: Rule) -> Rule:
-    """The same rule, or None.
-
-    >>> optional(POSITIVE).words
-    'None or a number above 0'
-    """
+    """The same rule, or None."""
     return Rule(f"None or {rule.words}", lambda v: v is None or rule.holds(v))
 
 
@@ -185,16 +163,7 @@ FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ i
 
 
 def ruled(default: Any, rule: Rule, **metadata: Any) -> Any:
-    """A field of a dataclass of settings that a rule checks (:func:`check_fields`).
-
-    >>> @dataclass
-    ... class Loop:
-    ...     steps: int = ruled(100, COUNT)
-    >>> check_fields(Loop(steps=0))
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: steps must be an integer from 1 to 1,000,000,000, got 0.
-    """
+    """A field of a dataclass of settings that a rule checks (:func:`check_fields`)."""
     return field(default=default, metadata={"rule": rule, **metadata})
 
 
@@ -308,14 +277,7 @@ class _Noting:
 
 @contextmanager
 def naming_field(path: str) -> Iterator[None]:
-    """Put the path of a setting in front of an error about it; nothing without a path.
-
-    >>> with naming_field("objective"):
-    ...     raise SettingError("Unknown objective 'emr'.")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: objective: Unknown objective 'emr'.
-    """
+    """Put the path of a setting in front of an error about it; nothing without a path."""
     try:
         yield
     except (SettingError, LevelError, DomainDataError) as error:
@@ -327,13 +289,7 @@ def naming_field(path: str) -> Iterator[None]:
 def refuse_unknown(
     given: Iterable[str], known: Iterable[str], owner: str, what: str = "setting"
 ) -> None:
-    """Raise if ``owner`` does not have some of the given names; the error lists all of them.
-
-    >>> refuse_unknown(["widht"], ["width", "depth"], "Predictor 'mlp'")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: Predictor 'mlp' has no setting 'widht'. Did you mean 'width'? ...
-    """
+    """Raise if ``owner`` does not have some of the given names; the error lists all of them."""
     options = list(known)
     unknown = [name for name in given if name not in options]
     if unknown:

@@ -71,11 +71,7 @@ class Level:
 
     @classmethod
     def of(cls, level: Level | float | str) -> Level:
-        """Turn a level, a number α or a string into a level.
-
-        >>> Level.of(0.5), Level.of("1-e^-50"), Level.of(Level(0.9))
-        (Level(0.5), Level(log_tail=-50.0), Level(0.9))
-        """
+        """Turn a level, a number α or a string into a level."""
         if isinstance(level, Level):
             return level
         if isinstance(level, str):
@@ -84,24 +80,17 @@ class Level:
 
     @classmethod
     def parse(cls, text: str) -> Level:
-        """Read ``"0.9"`` or ``"1-e^-1000"``.
-
-        >>> Level.parse("1 - e^-250").log_tail
-        -250.0
-        """
+        """Read ``"0.9"`` or ``"1-e^-1000"``."""
         stripped = text.strip()
         match = _TAIL_FORM.match(stripped)
         try:
-            if match:
-                return cls(log_tail=float(match.group(1)))
-            return cls(float(stripped))
-        except ValueError as error:
-            if isinstance(error, LevelError):
-                raise
+            value = float(match.group(1) if match else stripped)
+        except ValueError:
             raise LevelError(
                 f"{text!r} is not a level. Write a number between 0 and 1, such as 0.9, "
                 "or 1-e^-1000 for levels very close to 1."
             ) from None
+        return cls(log_tail=value) if match else cls(value)
 
     @property
     def log_tail(self) -> float:
@@ -125,29 +114,17 @@ class Level:
 
     @property
     def z(self) -> float:
-        """Φ⁻¹(α), the quantile of the standard normal law, however deep the tail.
-
-        >>> Level(0.5).z, round(Level(0.975).z, 6)
-        (0.0, 1.959964)
-        """
+        """Φ⁻¹(α), the quantile of the standard normal law, however deep the tail."""
         return self._z
 
     @property
     def tail_mean(self) -> float:
-        """φ(z)/(1−α), the mean of the standard normal law beyond its α-quantile.
-
-        >>> round(Level(0.5).tail_mean, 4), round(Level(log_tail=-1000).tail_mean, 4)
-        (0.7979, 44.6381)
-        """
+        """φ(z)/(1−α), the mean of the standard normal law beyond its α-quantile."""
         return self._tail_mean
 
     @property
     def share_in_words(self) -> str:
-        """α as people say it: the share of domains that a quantile at this level speaks of.
-
-        >>> [Level(alpha).share_in_words for alpha in (0.5, 0.75, 0.9, 0.95, 0.97, 0.99)]
-        ['half', '3 in 4', '9 in 10', '19 in 20', '97%', '99 in 100']
-        """
+        """α as people say it: the share of domains, such as "9 in 10"."""
         alpha = round(self.alpha, 12)
         if self._log_tail == -math.inf or alpha in (0.0, 0.5):
             return {0.0: "none", 0.5: "half"}.get(alpha, "all")
@@ -164,11 +141,7 @@ class Level:
 
     @property
     def quantile_in_words(self) -> str:
-        """The quantile at this level as the heading of a column.
-
-        >>> [Level(alpha).quantile_in_words for alpha in (0.0, 0.5, 0.9, 1.0)]
-        ['best', 'half below', '9 in 10 below', 'worst']
-        """
+        """The quantile at this level as the heading of a column."""
         ends = {"none": "best", "all": "worst"}
         return ends.get(self.share_in_words, f"{self.share_in_words} below")
 

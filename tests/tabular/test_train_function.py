@@ -254,24 +254,6 @@ def test_output_is_the_folder_that_the_command_writes(
         eqrm.train(table, "ill", "hospital", output=str(ours))
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("feature", r"Use features\."),
-        ("category", r"Use categories\."),
-        ("missing_value", r"Use missing_values\."),
-        ("row_weight", r"Use weight\."),
-        ("test_share", r"Use certify=SHARE: by default no domains are held out"),
-        ("test_domains", r"Use certify=NAMES: by default no domains are held out"),
-        ("report", r"Use output=FOLDER, .* or report\(path\) of the result"),
-        ("level", "Did you mean 'levels'"),
-    ],
-)
-def test_keywords_of_other_names_say_which_one_is_meant(given: str, meant: str) -> None:
-    with pytest.raises(SettingError, match=rf"eqrm\.train has no option '{given}'\. {meant}"):
-        eqrm.train("coloured-digits", **{given: 0.9})
-
-
 def test_one_name_is_a_list_of_one() -> None:
     frame, plain = hospitals(number=6), {"measure": "mean", "model": "linear"}
     found = eqrm.train(frame, "ill", "hospital", **plain, drop="ward", features="age")

@@ -7,7 +7,8 @@ checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,9 @@ from eqrm.checks import CONFIDENCE, Problems
 from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
 from eqrm.data.splits import TimeSplit, conflicting_splits
 from eqrm.data.tables.frames import is_frame
-from eqrm.data.tables.reading import TableColumns, read_test_table
+from eqrm.data.tables.reading import Inspect, TableColumns, read_test_table
 from eqrm.data.tables.table import Table
-from eqrm.errors import OPTIONS, DataFileError, EqrmError, Setting, SettingError
+from eqrm.errors import DataFileError, EqrmError, Setting, SettingError
 from eqrm.files.checked_json import read_json
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
@@ -34,15 +35,6 @@ STEPS = 6
 """Reading, encoding, comparing, judging, fitting to all domains, writing."""
 NOT_BUILT_IN = ("categories", "within", "weight", "missing_values", "skip_incomplete")
 """What a table that ships with eqrm does not take."""
-KNOWN = {each.name for each in fields(TrainingPlan)}
-"""Keywords of :func:`train`, beside what it names itself."""
-MEANT = {option.replace("-", "_"): name for name, option in OPTIONS.items() if name in KNOWN} | {
-    "test_share": "certify=SHARE: by default no domains are held out, and all are trained on",
-    "test_domains": "certify=NAMES: by default no domains are held out, and all are trained on",
-    "report": "output=FOLDER, which writes report.html among other files, or report(path) of the "
-    "result",
-}
-"""Keywords that :func:`train` does not have, and what they stand for."""
 
 
 def train(
@@ -94,42 +86,29 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
-    for name in options:
-        if name not in KNOWN and name in MEANT and name != "alpha":
-            raise SettingError(f"eqrm.train has no option {name!r}. Use {MEANT[name]}.")
     problems = Problems()
     if "alpha" in options:
         if levels is not None:
             problems.note("levels and alpha are the same: give one of them.")
         levels = options.pop("alpha")
-    with problems.noted():
-        CONFIDENCE.check(confidence, "confidence")
     folder = None if output is None else Path(output)
     with problems.noted():
-        _check_output(folder, options)
+        CONFIDENCE.check(confidence, "confidence")
+    if folder is not None:
+        with problems.noted():
+            check_folder(folder)
+        if options.get("candidates"):
+            problems.note(
+                "output cannot be used with candidates: estimators of your own are not written to "
+                "files. Leave it out, and use report(path) of the result."
+            )
     plan = TrainingPlan.of(levels, problems, target=target, domain=domain or (), **options)
-
-    def run(tell: Callable[[str], None]) -> TrainingResult:
-        found = run_training(data, plan, confidence, problems, tell)
-        return found if folder is None else found.saved(folder)
-
-    if callable(progress):
-        return run(progress)
     from eqrm.tabular.steps import steps_shown
 
-    with steps_shown(STEPS, shown=progress) as tell:
-        return run(tell)
-
-
-def _check_output(folder: Path | None, options: Mapping[str, Any]) -> None:
-    if folder is None:
-        return
-    check_folder(folder)
-    if options.get("candidates"):
-        raise SettingError(
-            "output cannot be used with candidates: estimators of your own are not written to "
-            "files. Leave it out, and use report(path) and save(folder) of the result."
-        )
+    shown = nullcontext(progress) if callable(progress) else steps_shown(STEPS, shown=progress)
+    with shown as tell:
+        found = run_training(data, plan, confidence, problems, tell)
+        return found if folder is None else found.saved(folder)
 
 
 def run_training(
@@ -142,10 +121,24 @@ def run_training(
 ) -> TrainingResult:
     """Read, check, train and evaluate; ``problems`` are raised with those of the table."""
     tell("reading the table")
-    prepared = prepare_training(data, plan, problems)
-    problems.refuse(label_of(data), alone=True)
-    if prepared is None:
-        raise TypeError("a request without problems can be prepared")
+    ways = ("test", "certify", "test_after", "test_last", "order")
+    given = {name: getattr(plan, name) for name in ways}
+    if isinstance(plan.certify, (int, float)):  # with an order, the last share of domains
+        del given["order"]
+    conflicts = conflicting_splits(given)
+    for problem in conflicts:
+        problems.note(problem)
+    prepared: Any = None
+    with problems.noted():
+        inspect = partial(inspect_columns, plan=plan, asked=plan.columns.asked)
+        table = read_any_table(data, plan.columns, plan.weather, inspect)
+        if conflicts:  # which domains to train on is not known
+            inspect(table.columns, table.target)
+        else:
+            train, test, in_time = _split(table, plan)
+            everything = table if test is not None and plan.test is None else None
+            prepared = prepare(train, test, plan, in_time, plan.in_time, everything)
+    problems.refuse(_label_of(data), alone=True)
     if isinstance(plan.certify, (int, float)) and not plan.in_time:
         _check_certified(prepared, plan, confidence)
     tell(ENCODING)
@@ -177,39 +170,7 @@ def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence:
         )
 
 
-def prepare_training(data: Any, plan: TrainingPlan, problems: Problems) -> PreparedTraining | None:
-    """Read, split and encode a table; None if there are problems, all of which are noted."""
-    held_out = ("test", "certify", "test_after", "test_last", "order")
-    given = {name: getattr(plan, name) for name in held_out}
-    if isinstance(plan.certify, (int, float)):  # with an order, the last share of domains
-        del given["order"]
-    conflicts = conflicting_splits(given)
-    for problem in conflicts:
-        problems.note(problem)
-    table = _read(data, plan.columns, plan.weather, problems, plan)
-    if table is None:
-        return None
-    with problems.noted():
-        if conflicts:  # which domains to train on is not known
-            inspect_columns(table.columns, table.target, plan, table.asked)
-            return None
-        train, test, in_time = _split(table, plan)
-        everything = table if test is not None and plan.test is None else None
-        return prepare(train, test, plan, in_time, plan.in_time, everything)
-    return None
-
-
-def read_any_table(data: Any, columns: TableColumns, *, weather: bool = False) -> Table:
-    """A table of the user's files, or one that ships with eqrm; what is wrong is one error."""
-    problems = Problems()
-    found = _read(data, columns, weather, problems)
-    problems.refuse(label_of(data), alone=True)
-    if found is None:
-        raise TypeError("a table without problems is read")
-    return found
-
-
-def label_of(data: Any) -> str:
+def _label_of(data: Any) -> str:
     """What errors call a table."""
     return data if isinstance(data, str) else "The table"
 
@@ -222,30 +183,28 @@ def own_name(data: Any) -> str:
     return f"{data} ({hides})" if data in BUILT_IN else str(data)
 
 
-def _read(
-    data: Any,
-    columns: TableColumns,
-    weather: bool,
-    problems: Problems,
-    plan: TrainingPlan | None = None,
-) -> Table | None:
+def read_any_table(
+    data: Any, columns: TableColumns, weather: bool = False, inspect: Inspect | None = None
+) -> Table:
+    """A table of the user's files, or one that ships with eqrm; what is wrong is one error.
+
+    ``inspect`` is as in :meth:`TableColumns.read`.
+    """
+    problems = Problems()
     if weather and data != "flights":
         problems.note(f"{Setting('weather')} can only be used with the table 'flights'.")
-    if isinstance(data, str) and data in BUILT_IN and not Path(data).exists():
-        with problems.noted():
-            return _built_in(data, columns, weather)
-        return None
+    built_in = isinstance(data, str) and data in BUILT_IN and not Path(data).exists()
     absent = [name for name in ("target", "domain") if not getattr(columns, name)]
-    for name in absent:
-        problems.note(f"{Setting(name, 'COLUMN')} is required for {own_name(data)}.")
-    if absent:
-        return None
-    look = None
-    if plan is not None:
-        look = partial(inspect_columns, plan=plan, asked=columns.asked)
-    with problems.noted():
-        return columns.read(data, look)
-    return None
+    table: Any = None
+    if built_in or not absent:
+        with problems.noted():
+            table = _built_in(data, columns, weather) if built_in else columns.read(data, inspect)
+    else:
+        for name in absent:
+            problems.note(f"{Setting(name, 'COLUMN')} is required for {own_name(data)}.")
+    problems.refuse(_label_of(data), alone=True)
+    found: Table = table
+    return found
 
 
 def _built_in(data: str, columns: TableColumns, weather: bool) -> Table:
@@ -307,27 +266,22 @@ def load(path: str | Path) -> Any:
     place = Path(path)
     if not place.exists():
         raise DataFileError(f"{str(path)!r} does not exist.")
-    if place.is_dir():
-        return _folder(place)
     if place.suffix.lower() == ".json":
         return _json(place)
+    if place.is_dir() and listed_files(place) is None:
+        from eqrm.training.runs.run import is_table_run, load_predictor, load_table_network
+
+        return load_table_network(place) if is_table_run(place) else load_predictor(place)
+    if place.is_dir():
+        from eqrm.tabular.result import TrainingResult
+
+        return TrainingResult.load(place)
     from eqrm.estimators.model_files import read_model
     from eqrm.tabular.model import FORMAT, load_table_model
 
     saved = read_model(place)
-    if saved.attached is not None and saved.attached.get("format") == FORMAT:
-        return load_table_model(place)
-    return saved.estimator
-
-
-def _folder(place: Path) -> Any:
-    if listed_files(place) is not None:
-        from eqrm.tabular.result import TrainingResult
-
-        return TrainingResult.load(place)
-    from eqrm.training.runs.run import is_table_run, load_predictor, load_table_network
-
-    return load_table_network(place) if is_table_run(place) else load_predictor(place)
+    of_table = saved.attached is not None and saved.attached.get("format") == FORMAT
+    return load_table_model(place) if of_table else saved.estimator
 
 
 def _json(place: Path) -> Any:

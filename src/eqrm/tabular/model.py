@@ -16,7 +16,7 @@ from eqrm.data.tables.preprocessor import TablePreprocessor, Task
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
-from eqrm.tabular.output_folder import listed_files
+from eqrm.tabular.output_folder import chosen_model, listed_files
 from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
 from eqrm.training.runs.run import TableNetwork, load_table_network
 
@@ -72,30 +72,6 @@ def save_table_model(model: TableModel, path: Path) -> None:
     if model.seen is not None:
         attached["seen"] = model.seen.to_list()
     save_model(model.estimator, path, attached)
-
-
-def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
-    """The files of a training's models by name, and the name of the one that was chosen.
-
-    ``content`` is what the training listed.
-    """
-    files = dict(content["models"])
-    for file in map(Path, files.values()):
-        if file.is_absolute() or ".." in file.parts:
-            raise DomainDataError(f"it lists {str(file)!r}, which is outside of it")
-    return files, one_of(content["recommended"], files, "model")
-
-
-def chosen_model(folder: Path) -> tuple[str, Path]:
-    """The name and the file of the model that a training chose, in its folder."""
-    try:
-        files, chosen = saved_models(listed_files(folder) or {})
-        return chosen, folder / files[chosen]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataFileError(
-            f"The folder {folder} does not say which of its models was chosen ({error}). Give one "
-            f"of the files in {folder / 'models'}, or train again."
-        ) from None
 
 
 def load_table_model(path: Path) -> TableModel | TableNetwork:

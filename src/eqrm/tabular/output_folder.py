@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from eqrm.errors import DataFileError, SettingError
+from eqrm.checks import one_of
+from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.files.checked_json import read_json
 from eqrm.files.writing import DRAFT
 
@@ -31,22 +32,13 @@ def check_folder(folder: Path, ours: Collection[str] | None = None) -> None:
         raise SettingError(
             f"The folder {folder} contains other files. Choose a new one, or empty it."
         )
-    above = folder if folder.is_dir() else _first_that_exists(folder)
+    above = next(path for path in (folder, *folder.resolve().parents) if path.exists())
     if not above.is_dir():
         raise SettingError(
             f"{above} is a file, so that {folder} cannot be created. Choose another."
         )
     if not os.access(above, os.W_OK):
         raise SettingError(f"The folder {above} is not writable. Choose another.")
-
-
-def _first_that_exists(folder: Path) -> Path:
-    return next(parent for parent in folder.resolve().parents if parent.exists())
-
-
-def listing(names: list[str], about: Mapping[str, Any]) -> str:
-    """The list of what a training wrote, and more about it."""
-    return json.dumps({"written by": WRITER, "files": names, **about}, indent=1) + "\n"
 
 
 def earlier_files(folder: Path) -> list[str] | None:
@@ -62,3 +54,33 @@ def listed_files(folder: Path) -> dict[str, Any] | None:
     except DataFileError:
         return None
     return listed if isinstance(listed, dict) and listed.get("written by") == WRITER else None
+
+
+@contextmanager
+def refusing_damaged(folder: Path) -> Iterator[None]:
+    """Say that a folder is damaged where what it holds is not what a training wrote."""
+    try:
+        yield
+    except DataFileError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataFileError(f"The folder {folder} is damaged: {error}. Train again.") from None
+
+
+def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """The files of a training's models by name, and the name of the one that was chosen.
+
+    ``content`` is what the training listed.
+    """
+    files = dict(content["models"])
+    for file in map(Path, files.values()):
+        if file.is_absolute() or ".." in file.parts:
+            raise DomainDataError(f"it lists {str(file)!r}, which is outside of it")
+    return files, one_of(content["recommended"], files, "model")
+
+
+def chosen_model(folder: Path) -> tuple[str, Path]:
+    """The name and the file of the model that a training chose, in its folder."""
+    with refusing_damaged(folder):
+        files, chosen = saved_models(listed_files(folder) or {})
+    return chosen, folder / files[chosen]

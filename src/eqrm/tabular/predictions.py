@@ -19,8 +19,8 @@ from eqrm.data.tables.reading import read_as_stored, read_domains, read_texts
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.files.writing import GuardedCells, refuse_unwritable, whole_file
-from eqrm.tabular.model import chosen_model, load_table_model
-from eqrm.tabular.output_folder import listed_files
+from eqrm.tabular.model import load_table_model
+from eqrm.tabular.output_folder import chosen_model, listed_files
 from eqrm.text import counted, did_you_mean, one_line
 
 ENDINGS = (".csv", ".parquet")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import one_of
 from eqrm.data.tables.frames import data_frame
-from eqrm.errors import DataFileError, MissingExtraError, SettingError
+from eqrm.errors import MissingExtraError, SettingError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
@@ -24,8 +25,16 @@ from eqrm.level import Level
 from eqrm.markup import lines_in_html
 from eqrm.tabular.choosing.candidates import ForeignModel
 from eqrm.tabular.choosing.contest import Decision
-from eqrm.tabular.model import load_table_model, save_table_model, saved_models
-from eqrm.tabular.output_folder import LISTED, check_folder, earlier_files, listed_files, listing
+from eqrm.tabular.model import load_table_model, save_table_model
+from eqrm.tabular.output_folder import (
+    LISTED,
+    WRITER,
+    check_folder,
+    earlier_files,
+    listed_files,
+    refusing_damaged,
+    saved_models,
+)
 from eqrm.tabular.predictions import predicted_columns
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import details, file_lines, first_screen, report_table, training_answer
@@ -36,7 +45,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-ENDING, REPORT, SUMMARY = ".safetensors", "report.html", "summary.txt"
+REPORT, SUMMARY = "report.html", "summary.txt"
+EVALUATION, KEPT_ASIDE = "evaluation.json", "kept-aside.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +62,7 @@ class TrainingOutput:
     def table(self) -> RiskTable:
         """Mean and quantiles at the trained levels, and the largest risk."""
         levels = [each.level for each in self.training.decisions]
-        return self.training.evaluation.risk_table(
-            table_levels(levels), [], confidence=self.confidence, worst=0, interpolation=SMOOTH
-        )
+        return _risk_table(self.training.evaluation, levels, self.confidence)
 
     @cached_property
     def about(self) -> Summary:
@@ -96,70 +104,64 @@ class TrainingOutput:
         What the earlier training wrote stays until all of this is written.
         """
         check_folder(folder)
-        foreign = [n for n, m in self.training.models.items() if type(m.estimator) is ForeignModel]
+        training = self.training
+        foreign = [n for n, m in training.models.items() if type(m.estimator) is ForeignModel]
         if foreign:
             raise SettingError(
                 f"{', '.join(foreign)} holds an estimator of your own, which eqrm does not write "
                 "to files. Use result.models in this session, or save the estimator yourself."
             )
         with whole_files(folder, without=earlier_files(folder) or ()) as draft:
-            files, models = self._written(draft)
-            names = [str(path.relative_to(draft)) for path in (*files, *models.values())]
             about: dict[str, Any] = {
-                "models": {name: str(path.relative_to(draft)) for name, path in models.items()},
-                "recommended": self.training.decision.chosen,
-                "decisions": [each.to_dict() for each in self.training.decisions],
+                "models": self._write_models(draft),
+                "recommended": training.decision.chosen,
+                "decisions": [each.to_dict() for each in training.decisions],
                 "confidence": self.confidence,
             }
-            write_text(draft / LISTED, listing(names, about))
+            self._write_results(draft)
+            written = [path for path in draft.rglob("*") if path.is_file()]
+            names = sorted(str(path.relative_to(draft)) for path in written)
+            listed = {"written by": WRITER, "files": names, **about}
+            write_text(draft / LISTED, json.dumps(listed, indent=1) + "\n")
         return [folder / name for name in names]
 
-    def _written(self, folder: Path) -> tuple[list[Path], dict[str, Path]]:
-        """Write all results to an empty folder: files, and the models by name."""
+    def _write_models(self, folder: Path) -> dict[str, str]:
+        """A file for each model, named after it."""
         (folder / "models").mkdir()
-        training, report = self.training, folder / REPORT
-        self.report(report)
+        files = {}
+        for name, model in self.training.models.items():
+            words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
+            files[name] = f"models/{'-'.join(words)}.safetensors"
+            save_table_model(model, folder / files[name])
+        return files
+
+    def _write_results(self, folder: Path) -> None:
+        training = self.training
+        self.report(folder / REPORT)
         texts = {
             SUMMARY: self.summary + "\n",
             "risk-table.md": self.table.to_markdown() + "\n",
             "risk-table.csv": self.table.to_csv(),
-            "evaluation.json": training.evaluation.to_json() + "\n",
+            EVALUATION: training.evaluation.to_json() + "\n",
         }
         if training.aside is not None:
-            texts["kept-aside.json"] = training.aside.evaluation.to_json() + "\n"
+            texts[KEPT_ASIDE] = training.aside.evaluation.to_json() + "\n"
         for name, text in texts.items():
             write_text(folder / name, text)
-        written = [report, *(folder / name for name in texts)]
         try:
             figure = draw_cdfs_and_tails(training.evaluation.predictors)
-            written.append(folder / "risk-cdfs.svg")
-            with whole_file(written[-1]) as draft:
-                save_figure(figure, draft)
         except MissingExtraError:
-            pass  # the report holds the same curves
-        models = model_files(training.models, folder / "models")
-        for name, path in models.items():
-            save_table_model(training.models[name], path)
-        return written, models
+            return  # the report holds the same curves
+        with whole_file(folder / "risk-cdfs.svg") as draft:
+            save_figure(figure, draft)
 
 
-def model_files(models: Mapping[str, Any], folder: Path) -> dict[str, Path]:
-    """A file for each model, named after it.
-
-    >>> model_files({"logistic, trained for 9 in 10": None}, Path("models"))
-    {'logistic, trained for 9 in 10': PosixPath('models/logistic-trained-for-9-in-10.safetensors')}
-    """
-    stems = {
-        name: "-".join("".join(c if c.isalnum() else " " for c in name.lower()).split())
-        for name in models
-    }
-    return {name: folder / f"{stem}{ENDING}" for name, stem in stems.items()}
-
-
-def table_levels(levels: list[Level]) -> list[Level]:
-    """The columns of quantiles: the trained levels, without one 0.9, and the largest risk."""
-    own = [level for level in levels if level != Level(1.0)]
-    return [*(own or [Level(0.9)]), Level(1.0)]
+def _risk_table(evaluation: Evaluation, levels: list[Level], confidence: float) -> RiskTable:
+    """Quantiles at the trained levels, without one at 0.9, and the largest risk."""
+    own = [level for level in levels if level != Level(1.0)] or [Level(0.9)]
+    return evaluation.risk_table(
+        [*own, Level(1.0)], [], confidence=confidence, worst=0, interpolation=SMOOTH
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +188,8 @@ class TrainingResult:
     risk_table: RiskTable
     decisions: tuple[Decision, ...]
     kept_aside: Evaluation | None
-    _printed: Callable[[Path | None], str]
-    _write: Callable[[Path], list[Path]]
-    _report: Callable[[Path], None]
     folder: Path | None = None
+    _output: TrainingOutput | None = None
 
     @classmethod
     def of(
@@ -209,9 +209,7 @@ class TrainingResult:
             output.table,
             training.decisions,
             None if training.aside is None else training.aside.evaluation,
-            output.screen,
-            output.write,
-            output.report,
+            _output=output,
         )
 
     @property
@@ -221,51 +219,26 @@ class TrainingResult:
 
     def printed(self, folder: Path | None = None) -> str:
         """The part of the summary that the command prints; all of it once loaded."""
-        return self._printed(folder)
+        return self.summary if self._output is None else self._output.screen(folder)
 
     @classmethod
     def load(cls, folder: Path) -> TrainingResult:
         """The result that :meth:`save` or ``eqrm train`` left in a folder."""
-        content = listed_files(folder)
-        if content is None:
-            raise DataFileError(f"The folder {folder} was not written by 'eqrm train'.")
-        try:
+        with refusing_damaged(folder):
+            content = listed_files(folder) or {}
             files, best = saved_models(content)
             models = {name: load_table_model(folder / file) for name, file in files.items()}
-            evaluation = Evaluation.from_dict(read_json(folder / "evaluation.json"))
+            evaluation = Evaluation.from_dict(read_json(folder / EVALUATION))
             summary = (folder / SUMMARY).read_text(encoding="utf-8").removesuffix("\n")
-            given = (getattr(model, "level", None) for model in models.values())
-            levels = list(dict.fromkeys(level for level in given if level is not None))
             decisions = tuple(map(Decision.from_dict, content["decisions"]))
-            aside = folder / "kept-aside.json"
             kept = None
-            if aside.name in content["files"]:
-                kept = Evaluation.from_dict(read_json(aside))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, DataFileError):
-                raise
-            raise DataFileError(f"The folder {folder} is damaged: {error}. Train again.") from None
-        confidence = float(content["confidence"])
-        table = evaluation.risk_table(
-            table_levels(levels), [], confidence=confidence, worst=0, interpolation=SMOOTH
-        )
-
-        def write(to: Path) -> list[Path]:
-            check_folder(to)
-            with whole_files(to) as draft:
-                for name in (*content["files"], LISTED):
-                    (draft / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copyfile(folder / name, draft / name)
-            return [to / name for name in content["files"]]
-
-        def report(to: Path) -> None:
-            shutil.copyfile(folder / REPORT, to)
-
-        def printed(to: Path | None) -> str:
-            return summary
-
-        told = decisions, kept, printed, write, report, folder
-        return cls(models, best, evaluation, summary, table, *told)
+            if KEPT_ASIDE in content["files"]:
+                kept = Evaluation.from_dict(read_json(folder / KEPT_ASIDE))
+            confidence = float(content["confidence"])
+        given = (getattr(model, "level", None) for model in models.values())
+        levels = list(dict.fromkeys(level for level in given if level is not None))
+        table = _risk_table(evaluation, levels, confidence)
+        return cls(models, best, evaluation, summary, table, decisions, kept, folder)
 
     def __repr__(self) -> str:
         return (
@@ -290,7 +263,10 @@ class TrainingResult:
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML page of the results, which needs nothing else to be opened."""
-        self._report(Path(path))
+        if self._output is not None:
+            self._output.report(Path(path))
+        elif self.folder is not None:
+            shutil.copyfile(self.folder / REPORT, path)
         return Path(path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -310,7 +286,16 @@ class TrainingResult:
         The folder is new, or that of an earlier training, which is replaced. :func:`eqrm.load`
         reads it.
         """
-        return self._write(Path(folder))
+        to = Path(folder)
+        if self._output is not None:
+            return self._output.write(to)
+        check_folder(to)
+        listed = listed_files(self.folder or to) or {"files": []}
+        with whole_files(to) as draft:
+            for name in (*listed["files"], LISTED):
+                (draft / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile((self.folder or to) / name, draft / name)
+        return [to / name for name in listed["files"]]
 
     def saved(self, folder: Path) -> TrainingResult:
         """The same, written to a folder that it knows."""

@@ -93,6 +93,7 @@ def train_prepared(
     """Compare candidates, decide, and fit what was decided on to all domains."""
     notes = [*prepared.notes]
     compared, leaks = Comparison(plan, prepared, notes, progress), leaks_of(prepared)
+    compared.fit()
     whole = prepared
     if prepared.everything is not None:
         whole = prepare(prepared.everything, None, plan)

@@ -103,31 +103,19 @@ def families(
     plan: TrainingPlan,
     task: Task,
     settings: Mapping[str, Any],
-    own: Mapping[str, Any] | None = None,
-    trees: Callable[[str], Mapping[str, Any]] = lambda model: {},
+    trees: Callable[[str], Mapping[str, Any]],
 ) -> list[Family]:
-    """The families of a plan, and estimators of the user's by name, the simplest first.
+    """The families of a plan, the simplest first, and estimators of the user's after them.
 
     ``trees`` gives the sizes of the trees of a library.
     """
     models = ["linear", installed_trees()] if plan.model == AUTO else [plan.model]
-    found = [
-        Family(
-            family_name(model, task),
-            new_estimator(
-                model,
-                task,
-                None,
-                plan.seed,
-                {**trees(model), **settings},
-                plan.measure,
-            ),
-            model != "histogram",
-        )
-        for model in models
-    ]
-    classes = bool(task.classes)
-    for name, each in (own or {}).items():
+    found, classes = [], bool(task.classes)
+    for model in models:
+        given = {**trees(model), **settings}
+        template = new_estimator(model, task, None, plan.seed, given, plan.measure)
+        found.append(Family(family_name(model, task), template, model != "histogram"))
+    for name, each in (plan.candidates or {}).items():
         if classes and not any(hasattr(each, m) for m in ("predict_proba", "decision_function")):
             raise SettingError(
                 f"The candidate {name!r}, {type(each).__name__}, has no predict_proba, which the "
@@ -138,9 +126,8 @@ def families(
                 f"The candidate {name!r}, {type(each).__name__}, stays fitted when it is cloned, "
                 "so that no domain would be new to it. Pass an estimator that is not fitted."
             )
-    return found + [
-        Family(name, ForeignModel(each, classes), False) for name, each in (own or {}).items()
-    ]
+        found.append(Family(name, ForeignModel(each, classes), takes_levels=False))
+    return found
 
 
 def installed_trees() -> str:

@@ -69,6 +69,8 @@ class Comparison:
     prepared: PreparedTraining
     notes: list[str]
     progress: Callable[[str], None]
+    crossed: dict[str, CrossFitted] = field(default_factory=dict)
+    """The scores of all rows by family, by models that have not seen their domain."""
     _scores: dict[Candidate, Array] = field(default_factory=dict)
 
     @property
@@ -94,7 +96,7 @@ class Comparison:
         settings = {**batches, **(self.plan.settings or {})}
         table = self.rows.table
         trees = partial(tree_settings, rows=len(table), categories=bool(table.categories))
-        return families(self.plan, self.prepared.task, settings, self.plan.candidates, trees)
+        return families(self.plan, self.prepared.task, settings, trees)
 
     @cached_property
     def splits(self) -> list[Split]:
@@ -151,32 +153,26 @@ class Comparison:
             return [(each, Candidate(each.name, ERM)) for each in self.families]
         return [(f, c) for f in self.families for c in f.candidates(self.plan, level)]
 
-    @cached_property
-    def crossed(self) -> dict[str, CrossFitted]:
-        """The scores of all rows by family, by models that have not seen their domain."""
+    def fit(self) -> None:
+        """Fit all candidates, family by family, and score the rows that they have not seen."""
         self.progress(CHOOSING)
         self._refuse_rare_classes()
-        levels, found = self.plan.levels or (Level(0.9),), {}
+        rows, levels = self.rows, self.plan.levels or (Level(0.9),)
         for family in self.families:
             own = [c for level in levels for f, c in self.candidates(level) if f is family]
             fits = tuple(dict.fromkeys(Surrogate(c.way.measure, c.way.level) for c in own))
-            total = len(self.splits) * max(1, len(fits) - 1)
-            with self.noting(family.name), self._counting_fits(family.name, total):
-                found[family.name] = self._cross_fit(family, fits)
-        return found
-
-    def _cross_fit(self, family: Family, fits: Sequence[Surrogate]) -> CrossFitted:
-        return cross_fit(
-            family.template,
-            fits,
-            self.rows.matrix,
-            self.rows.labels,
-            self.groups,
-            self.rows.weights,
-            splits=self.splits,
-            in_time=self.prepared.ordered,
-            drawn=self.drawn,
-        )
+            with self.noting(family.name, len(self.splits) * max(1, len(fits) - 1)):
+                self.crossed[family.name] = cross_fit(
+                    family.template,
+                    fits,
+                    rows.matrix,
+                    rows.labels,
+                    self.groups,
+                    rows.weights,
+                    splits=self.splits,
+                    in_time=self.prepared.ordered,
+                    drawn=self.drawn,
+                )
 
     def _refuse_rare_classes(self) -> None:
         """Raise for a class that the models of some fold cannot know."""
@@ -288,29 +284,21 @@ class Comparison:
         return {name: (each.risks, each.skill) for name, each in found.items()}
 
     @contextmanager
-    def noting(self, name: str) -> Iterator[None]:
-        """Turn our warnings into notes; others are passed on. Steps of networks are told."""
-        told = STEPS_TOLD.set(partial(self._tell_steps, name))
+    def noting(self, name: str, fits: int = 0) -> Iterator[None]:
+        """Turn our warnings into notes, and tell how far fits are: steps of networks, and how many
+        of so many exact linear fits are done (besides those of ERM)."""
+        done = count(1)
+
+        def tell_fit() -> None:
+            self.progress(Inside(f"{CHOOSING}: {name}, {next(done):,} of {fits:,} fits done"))
+
+        def tell_step(step: int, steps: int) -> None:
+            self.progress(Inside(f"fitting {name}: step {step:,} of {steps:,}"))
+
+        steps, solves = STEPS_TOLD.set(tell_step), SOLVES_TOLD.set(tell_fit if fits else None)
         try:
             with warnings_noted(lambda text: self.notes.append(f"{name}: {text}")):
                 yield
         finally:
-            STEPS_TOLD.reset(told)
-
-    @contextmanager
-    def _counting_fits(self, name: str, total: int) -> Iterator[None]:
-        """Tell how many exact linear fits are done, besides those of ERM."""
-        done = count(1)
-
-        def tell() -> None:
-            told = f"{CHOOSING}: {name}, {next(done):,} of {total:,} fits done"
-            self.progress(Inside(told))
-
-        told = SOLVES_TOLD.set(tell)
-        try:
-            yield
-        finally:
-            SOLVES_TOLD.reset(told)
-
-    def _tell_steps(self, name: str, done: int, total: int) -> None:
-        self.progress(Inside(f"fitting {name}: step {done:,} of {total:,}"))
+            STEPS_TOLD.reset(steps)
+            SOLVES_TOLD.reset(solves)

@@ -54,8 +54,8 @@ class Judged:
     def statistics(self, level: Level) -> tuple[float, float, float, float]:
         """Mean and quantile of both; quantiles as in the verdict of ``eqrm train``."""
         one, two = self.fitted, self.held_out
-        means, quantiles = (one.mean(), two.mean()), [smooth_quantile(r, level) for r in (one, two)]
-        return float(means[0]), quantiles[0], float(means[1]), quantiles[1]
+        quantiles = smooth_quantile(one, level), smooth_quantile(two, level)
+        return float(one.mean()), quantiles[0], float(two.mean()), quantiles[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,19 +191,15 @@ def _split(
         out = set(chosen)
         held_out = [name for text, name in by_text.items() if text in out]
         fitted = [name for text, name in by_text.items() if text not in out]
+    unseen = " that the predictor has not seen in training" if seen else ""
     for part, what in ((fitted, "fit on"), (held_out, "evaluate on")):
         if len(part) < FEWEST:
             raise DomainDataError(
-                f"Only {len(part)} of {counted(len(names), 'domain')}{_unseen(seen)} would be left "
-                f"to {what}; a "
-                f"quantile over domains needs at least {FEWEST}, and dozens to be useful. Change "
-                "which domains are held out, or pass predictions for more domains."
+                f"Only {len(part)} of {counted(len(names), 'domain')}{unseen} would be left to "
+                f"{what}; a quantile over domains needs at least {FEWEST}, and dozens to be "
+                "useful. Change which domains are held out, or pass predictions for more domains."
             )
     return fitted, held_out, in_time
-
-
-def _unseen(seen: frozenset[str]) -> str:
-    return " that the predictor has not seen in training" if seen else ""
 
 
 def _read(

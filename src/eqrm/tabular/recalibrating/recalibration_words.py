@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import expit, logit, softmax
 
 from eqrm.data.splits import TimeSplit
-from eqrm.errors import Setting
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.gains import MARGIN, clearly_lower, fewest_to_compare
 from eqrm.evaluation.measuring.metrics import loss_in_words
@@ -32,7 +31,7 @@ def recalibration_in_words(found: Recalibration) -> str:
                 f"to have at most this risk (the {level}-quantile, Harrell–Davis). Certified: with "
                 f"{as_percent(found.confidence)} confidence, at least {level.share_in_words} of "
                 "new domains drawn like the held-out ones have at most this risk ('too few': not "
-                f"enough domains to say so).{about_the_future(found.in_time)}"
+                f"enough domains to say so).{_about_the_future(found.in_time)}"
             ),
             wrapped(correction_in_words(saved.correction, saved.classes, found.numbers)),
             wrapped(*verdict(found)),
@@ -45,8 +44,9 @@ def _opening(found: Recalibration) -> str:
     (fitted, held_out), (rows, new_rows) = found.domains, found.rows
     split, kind, first, second, ending = found.in_time, "held-out", "", "", ""
     if split is not None:
-        kind, first, second = "later", f", {period(split.trained)}", f", {period(split.tested)}"
-        ending = f" Domains are ordered by {split.order!r}.{left_out(split)}"
+        spans = (" to ".join(dict.fromkeys(ends)) for ends in (split.trained, split.tested))
+        kind, first, second = "later", *(f", {span}" for span in spans)
+        ending = f" Domains are ordered by {split.order!r}.{_left_out(split)}"
     if found.seen:
         ending += (
             f" Not used, because the predictor was trained on them: "
@@ -89,7 +89,11 @@ def correction_in_words(
     """
     shift, scale = correction.shift, correction.scale
     if scale == 0.0:
-        return _constant(shift, classes, numbers)
+        if isinstance(shift, float):
+            what = f"{shift:.4g}" if numbers else f"the probability {expit(shift):.2f}"
+        else:
+            what = f"the probabilities {_by_class(classes, softmax(shift), '.2f')}"
+        return f"The predictions are replaced by a constant, {what}: they add nothing here."
     against = (
         " The scale is negative: on the fitted domains the predictions point the wrong way. Check "
         "the labels."
@@ -107,52 +111,20 @@ def correction_in_words(
         now = [f"{p:.2f}" for p in expit(correction(logit(np.array([0.1, 0.5, 0.9]))))]
         return (
             f"The logit of every probability is multiplied by {scale:.2f} ({sure}) and {moved}: "
-            f"{_moved(shift, scale)}, and 0.10, 0.50 and 0.90 become {now[0]}, {now[1]} and "
-            f"{now[2]}.{against}"
+            f"0.10, 0.50 and 0.90 become {now[0]}, {now[1]} and {now[2]}.{against}"
         )
-    names = classes or [str(number) for number in range(len(shift))]
     return (
         f"The logits of every row are multiplied by {scale:.2f} ({sure}) and shifted by class: "
-        f"{_by_class(names, shift, '+.2f')}.{against}"
+        f"{_by_class(classes, shift, '+.2f')}.{against}"
     )
 
 
-def _constant(
-    shift: float | tuple[float, ...], classes: Sequence[str] | None, numbers: bool
-) -> str:
-    """A correction that ignores the predictions."""
-    if isinstance(shift, float):
-        what = f"{shift:.4g}" if numbers else f"the probability {expit(shift):.2f}"
-    else:
-        names = classes or [str(number) for number in range(len(shift))]
-        what = f"the probabilities {_by_class(names, softmax(shift), '.2f')}"
-    return f"The predictions are replaced by a constant, {what}: they add nothing here."
-
-
-def _by_class(names: Sequence[str], values: Sequence[float], form: str) -> str:
+def _by_class(classes: Sequence[str] | None, values: Sequence[float], form: str) -> str:
     """A number per class, for the first classes."""
+    names = classes or range(len(values))
     shown = [f"{name} {own:{form}}" for name, own in zip(names, values, strict=True)]
     more = len(shown) - SHOWN_CLASSES
     return ", ".join(shown[:SHOWN_CLASSES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _moved(shift: float, scale: float) -> str:
-    """Which probabilities go up and which go down.
-
-    >>> _moved(-0.5, 1.0), _moved(0.2, 0.8)
-    ('every probability is lowered', 'probabilities below 0.73 are raised, those above are lowered')
-    """
-    if abs(scale - 1.0) < 0.005:
-        return f"every probability is {'raised' if shift > 0.0 else 'lowered'}"
-    kept = float(expit(shift / (1.0 - scale)))  # what the correction leaves as it is
-    below, above = ("raised", "lowered") if scale < 1.0 else ("lowered", "raised")
-    if 0.005 < kept < 0.995:
-        return f"probabilities below {kept:.2f} are {below}, those above are {above}"
-    return f"nearly every probability is {above if kept <= 0.005 else below}"
-
-
-PERFECT = 2.0
-"""A loss of at most so many times the clip is that of predictions without an error."""
 
 
 def verdict(found: Recalibration) -> list[str]:
@@ -195,13 +167,6 @@ def _gain(found: Recalibration, equalled: bool) -> str:
     gain, level = found.gain, found.saved.level
     own, before = _quantiles(found, GIVEN)
     sure, margin = as_percent(found.confidence), as_percent(MARGIN)
-    clip = found.saved.clip
-    if clip and found.judged[GIVEN].statistics(level)[3] <= PERFECT * clip:
-        return (
-            "There is nothing to gain: the predictions are right to the precision of "
-            f"{Setting('clip', clip)}, by which probabilities are kept away from 0 and 1. Keep "
-            "them as they are."
-        )
     what = f"the {level}-quantile of risk on held-out domains is {own} instead of {before}"
     needed = fewest_to_compare(level, found.confidence)
     if found.domains[1] < needed:
@@ -262,12 +227,7 @@ def _same_digits(one: float, two: float) -> tuple[str, str]:
     return rounded(one, places), rounded(two, places)
 
 
-def period(ends: tuple[str, str]) -> str:
-    """From when to when."""
-    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-
-
-def left_out(split: TimeSplit) -> str:
+def _left_out(split: TimeSplit) -> str:
     """The domains that belong to neither part, if there are any."""
     if not split.left_out:
         return ""
@@ -278,7 +238,7 @@ def left_out(split: TimeSplit) -> str:
     )
 
 
-def about_the_future(split: TimeSplit | None) -> str:
+def _about_the_future(split: TimeSplit | None) -> str:
     """What a certificate does not cover where domains are ordered in time."""
     if split is None:
         return ""

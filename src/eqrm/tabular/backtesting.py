@@ -11,6 +11,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -20,17 +21,11 @@ import numpy as np
 from sklearn import config_context
 
 import eqrm
-from eqrm.checks import one_of
+from eqrm.checks import naming_field, one_of
 from eqrm.data.tables.preprocessor import AUTO, Task
 from eqrm.data.tables.table import Table
 from eqrm.data.windows import Places
-from eqrm.errors import (
-    DataFileError,
-    DomainDataError,
-    EqrmError,
-    MissingExtraError,
-    SettingError,
-)
+from eqrm.errors import DataFileError, MissingExtraError, SettingError
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.surrogates import ERM as REFERENCE
 from eqrm.estimators.selection.surrogates import (
@@ -161,14 +156,9 @@ def _ordered(table: Table) -> OrderedDomains:
     return OrderedDomains.of(table.numbered_domains, table.order, order)
 
 
-def _trained(window: BacktestWindow) -> list[int]:
-    """The numbers of the domains that a window is trained on, sorted."""
-    return [] if window.train is None else np.sort(window.train).tolist()
-
-
 def _key(window: BacktestWindow) -> tuple[int, ...]:
-    """Windows with the same key are trained on the same domains."""
-    return tuple(_trained(window))
+    """The numbers of the domains that a window is trained on, sorted."""
+    return () if window.train is None else tuple(np.sort(window.train).tolist())
 
 
 class _FittedRisks:
@@ -186,31 +176,29 @@ class _FittedRisks:
     def _later(self, window: BacktestWindow) -> Places:
         """The numbers of all domains that begin after the last row that a window is trained on."""
         spans = self.domains.spans
-        return np.flatnonzero(spans.first > spans.last[_trained(window)].max())
+        return np.flatnonzero(spans.first > spans.last[list(_key(window))].max())
 
     def checked_task(self, windows: Sequence[BacktestWindow]) -> Task:
-        """The task of the whole table; refused is what no window can learn, all at once."""
-        table, problems = self.table, list[str]()
+        """The task of the whole table; refused is what a window cannot learn."""
+        table, ids = self.table, self.table.numbered_domains.ids
         task = Task.of(table.target, self.fit.task)
         for way in self.plans.values():
             new_estimator(way.model, task, None, way.seed, way.settings, way.measure)
-        ids = table.numbered_domains.ids
         for window in {_key(window): window for window in windows}.values():
-            trained, later = (np.isin(ids, p) for p in (_trained(window), self._later(window)))
-            try:
+            trained, later = (np.isin(ids, p) for p in (_key(window), self._later(window)))
+            with naming_field(f"Window {window.number}"):
                 Task.of(table.target[trained], task.kind).labels(table.target[later])
-            except DomainDataError as error:
-                problems.append(f"Window {window.number}: {error}")
-        if problems:
-            raise DomainDataError(f"{' '.join(problems[:3])} Use longer windows to train on.")
         return task
 
     def risks(self, window: BacktestWindow) -> dict[str, Array]:
         """The risks (m,) of each predictor, NaN on domains that are not later."""
-        content = json.dumps([self._about, _trained(window)], sort_keys=True)
+        content = json.dumps([self._about, _key(window)], sort_keys=True)
         name = hashlib.sha256(content.encode()).hexdigest()[:20]
         path = None if self.folder is None else self.folder / f"{name}.json"
-        found = None if path is None else _kept(path)
+        found: dict[str, Any] | None = None
+        if path is not None:
+            with suppress(DataFileError):  # an earlier run left nothing whole
+                found = read_checked_json(path, FORMAT, "a fit of a backtest")
         if found is None:
             found = self._fitted(window)
             if path is not None:
@@ -226,14 +214,12 @@ class _FittedRisks:
 
     def _fitted(self, window: BacktestWindow) -> dict[str, Any]:
         names = [str(name) for name in self.domains.names]
-        train = self.table.in_domains([names[i] for i in _trained(window)])
+        train = self.table.in_domains([names[i] for i in _key(window)])
         later = self.table.in_domains([names[i] for i in self._later(window)])
         found: dict[str, Any] = {"domains": list(later.domain_names), "risks": {}, "notes": []}
         for way, plan in self.plans.items():
-            try:
+            with naming_field(f"Window {window.number}"):
                 risks, notes = fit_window(train, later, plan, way)
-            except EqrmError as error:
-                raise DomainDataError(f"Window {window.number}: {error}") from error
             for name, one in risks.items():
                 own = dict(zip(map(str, one.domains), one.risks.tolist(), strict=True))
                 found["risks"].setdefault(name, [own[each] for each in found["domains"]])
@@ -289,15 +275,6 @@ def _models(
                 yield f"ERM recalibrated for {level}", corrected
             name = WORST if way == WORST else f"{MINIMISED[way]} for {level}"
             yield name, fitted(template, [surrogate], *own, domains, rows.weights)[0]
-
-
-def _kept(path: Path) -> dict[str, Any] | None:
-    """What an earlier fit left; None where it left nothing whole."""
-    try:
-        found: dict[str, Any] = read_checked_json(path, FORMAT, "a fit of a backtest")
-    except DataFileError:
-        return None
-    return found
 
 
 def _digest(table: Table) -> str:

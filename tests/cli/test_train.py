@@ -145,7 +145,7 @@ def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
     (tmp_path / "files.json").write_text(json.dumps(content))
     output = str(tmp_path / "p.csv")
     code, _, err = run(capsys, "predict", str(tmp_path), "t.csv", "--output", output)
-    assert (code, f"Give one of the files in {tmp_path / 'models'}" in err) == (2, True)
+    assert (code, f"use one of the files in {tmp_path / 'models'}" in err) == (2, True)
     content |= {"models": {"b": "../elsewhere/b.safetensors"}}
     (tmp_path / "files.json").write_text(json.dumps(content))
     code, _, err = run(capsys, "predict", str(tmp_path), "t.csv", "--output", output)

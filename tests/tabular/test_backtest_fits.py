@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqrm.data import Table
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import DomainDataError
 from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.tabular import backtesting as job
 from tabular.shifting_world import plan_of, trained_on
@@ -20,11 +20,6 @@ def table() -> Table:
     rng = np.random.default_rng(0)
     x, day = rng.normal(size=400), np.repeat(np.arange(80), 5)
     return Table({"x": x}, x + rng.normal(size=400), day)
-
-
-def test_a_number_of_domains_to_train_on_is_required() -> None:
-    with pytest.raises(SettingError, match="train is required"):
-        job.backtest_table(table(), BacktestPlan.of(certify=30, levels=[0.9]))
 
 
 def test_an_error_of_a_fit_names_its_window(monkeypatch: pytest.MonkeyPatch) -> None:

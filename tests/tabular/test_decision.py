@@ -17,11 +17,11 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import eqrm
+from cases import in_full
 from cli.commands import hospitals, run
 from eqrm import cli
 from eqrm.data import Table
 from eqrm.estimators.selection import surrogates
-from eqrm.tabular.choosing.contest import Decision
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import prepare
 from eqrm.tabular.training import train_prepared
@@ -137,24 +137,6 @@ def test_a_bound_stands_beside_the_bound_of_a_guess_where_that_is_lower() -> Non
     assert "above the 0.693 of the 50/50 guess" in found.summary
 
 
-def test_verbose_prints_the_details_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hospitals(number=12).to_csv(tmp_path / "t.csv", index=False)
-    out = tmp_path / "out"
-    asked = [str(tmp_path / "t.csv"), *ASKED, "--verbose", "--output", str(out)]
-    code, printed, _ = run(capsys, "train", *asked)
-    assert code == 0
-    assert (out / "summary.txt").read_text() in printed
-    assert "All that was tried for 9 in 10" in printed
-
-
-def test_a_decision_survives_its_file_and_says_how_sure_it_is() -> None:
-    table = reversed_slopes(60, seed=0)
-    decision = trained_on(table, plan_of([0.9])).decision
-    assert Decision.from_dict(json.loads(json.dumps(decision.to_dict()))) == decision
-    assert f"{decision.probability:.0%}" in decision.sentence
-    assert f"{decision.price:.0%} more risk on the average domain" in decision.evidence
-
-
 def reversed_slopes(domains: int, seed: int, rows: int = 60) -> Table:
     """A feature that misleads in 15% of the domains; another means the same everywhere."""
     rng = np.random.default_rng(seed)
@@ -187,7 +169,7 @@ def test_where_slopes_are_reversed_the_model_handed_over_is_better_on_new_domain
     assert np.mean(chosen <= bound.bound) >= 0.9
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *in_full(1, 2, 3)])
 def test_a_random_intercept_does_not_end_with_a_coin(seed: int) -> None:
     """Being unsure lowers the quantile of log-loss; the AUC stays within .03 of plain training."""
     rng = np.random.default_rng(seed)
@@ -204,7 +186,7 @@ def test_a_random_intercept_does_not_end_with_a_coin(seed: int) -> None:
     assert auc[found.decision.chosen] > auc[found.decision.plain] - 0.03
 
 
-@pytest.mark.parametrize("aside", [{}, {"certify": 0.5}, {"certify": ["H001", "H003", "H005"]}])
+@pytest.mark.parametrize("aside", [{}, {"certify": 0.5}])
 def test_all_domains_are_trained_on_also_those_kept_aside(aside: dict[str, Any]) -> None:
     frame = hospitals(number=16)
     found = eqrm.train(frame, "ill", "hospital", measure="mean", model="linear", **aside)
@@ -289,20 +271,3 @@ def test_no_domain_is_judged_by_a_model_of_itself_or_of_later_ones(
     judged = {int(name[1:]) for name in found.evaluation.domains}
     assert judged == {(number * 7) % 40 for number in range(15, 40)}
     assert found.evaluation.time_order is not None
-
-
-def test_a_future_that_gives_the_past_away_does_not_help() -> None:
-    """A feature turns round halfway: only later weeks tell what the first of them mean."""
-    rng = np.random.default_rng(0)
-    week = np.repeat(np.arange(60), 30)
-    y = rng.integers(0, 2, len(week))
-    phase = (week // 30).astype(int)  # in the second half the sign turns round
-    x = np.where(phase == 0, 1.0, -1.0) * (2 * y - 1) + 0.5 * rng.normal(size=len(week))
-    columns = {"x": x, "late": phase * x}
-    table = {**columns, "y": y, "week": week}
-    plain = {"target": "y", "domain": "week", "measure": "mean", "model": "linear"}
-    shuffled, ordered = eqrm.train(table, **plain), eqrm.train(table, **plain, order="week")
-    name = "logistic, plain"
-    assert shuffled.evaluation[name].risks.max() < 0.5  # half of the later weeks are known
-    first = [n for n, d in enumerate(ordered.evaluation.domains) if 30 <= int(d) < 33]
-    assert ordered.evaluation[name].risks[first].min() > 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,6 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.data import Table
-from eqrm.tabular.wording import first_screen
-from tabular.shifting_world import plan_of, trained_on
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 
@@ -72,32 +68,9 @@ def test_rows_that_are_copied_to_other_domains_are_counted() -> None:
     assert not any("copies" in each for each in minded(frame))
 
 
-def test_rows_that_are_alike_by_chance_are_no_copies() -> None:
-    assert not any("copies" in each for each in minded(visits()[["ward", "clinic", "ill"]]))
-
-
 def test_predictions_that_are_too_good_to_be_true_are_doubted() -> None:
     frame = visits()
     frame["discharged"] = np.where(frame["ill"] == "yes", 1.0, 0.0) + frame["x"] / 100.0
     (found,) = [each for each in minded(frame) if "made from the target" in each]
     assert found.startswith("predictions are all but perfect (AUC above 0.9995)")
     assert found.endswith("Leave it out (drop)")
-
-
-def test_a_bound_is_not_below_the_estimate_and_a_guess_is_better_in_some_domain() -> None:
-    """The estimate is corrected for the choice, and may be above every risk."""
-    rng = np.random.default_rng(0)
-    x, site = rng.normal(size=1200), np.repeat(np.arange(40), 30)
-    table = Table({"x": x}, (x + 0.5 * rng.normal(size=1200) > 0.0).astype(float), site.astype(str))
-    found = trained_on(table, plan_of([0.9]))
-    assert found.evaluation[found.decision.chosen].risks.max() < np.log(2.0)
-    screen = first_screen(replace(found, decisions=(replace(found.decision, quantile=7.0),)), 0.95)
-    assert "similar new domains at most 7.000, above the 0.693 of the 50/50 guess" in screen
-    assert "it is worse than the" not in screen
-
-
-def test_domains_to_keep_aside_are_named_as_the_table_has_them() -> None:
-    frame = visits().assign(clinic=np.repeat(np.arange(40), 25))
-    aside = eqrm.train(frame, "ill", "clinic", model="linear", measure="mean", certify=[3, 17])
-    assert aside.kept_aside is not None
-    assert [str(name) for name in aside.kept_aside.domains] == ["3", "17"]

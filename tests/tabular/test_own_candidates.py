@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import eqrm
-from cli.commands import hospitals
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators import DomainTimeSplit
 from eqrm.tabular.choosing.candidates import ForeignModel
@@ -88,13 +85,6 @@ def test_models_of_the_users_stay_in_memory_and_saving_them_is_refused(
     assert found.report(tmp_path / "r.html").exists()
 
 
-def test_a_folder_that_could_not_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="output cannot be used with candidates"):
-        eqrm.train(
-            *(rings(12), "inside", "ward"), candidates={"forest": FOREST}, output=tmp_path / "out"
-        )
-
-
 def test_names_are_escaped_in_the_report(tmp_path: Path) -> None:
     name = "<b>forest</b> & co"
     found = eqrm.train(
@@ -105,29 +95,6 @@ def test_names_are_escaped_in_the_report(tmp_path: Path) -> None:
     assert "<b>forest" not in page
     assert "&lt;b&gt;forest&lt;/b&gt; &amp; co" in page
     assert "<b>forest" not in found._repr_html_()
-
-
-def test_one_that_is_not_chosen_leaves_everything_to_be_saved(tmp_path: Path) -> None:
-    poor = {"guess": DummyClassifier(strategy="prior")}
-    found = eqrm.train(
-        *(rings(12), "inside", "ward"), model="linear", measure="mean", candidates=poor
-    )
-    assert "guess, plain" in found.evaluation.predictors
-    if found.recommended == "logistic, plain":
-        assert found.save(tmp_path / "out")
-
-
-def test_numbers_are_predicted_by_own_estimators_too() -> None:
-    frame = rings(12).drop(columns="inside").assign(height=lambda f: f["a"] ** 2)
-    found = eqrm.train(
-        *(frame, "height", "ward"),
-        model="linear",
-        surrogate="eqrm",
-        candidates={"neighbours": KNeighborsRegressor(5)},
-    )
-    assert found.recommended.startswith("neighbours, ")
-    near = found.predict(pd.DataFrame({"a": [1.5], "b": [0.0]}))["prediction"]
-    assert near.iloc[0] == pytest.approx(2.25, abs=0.5)
 
 
 @pytest.mark.parametrize(
@@ -203,16 +170,6 @@ def test_a_fitted_estimator_is_cloned_and_an_unfitted_one_needs_cv() -> None:
             eqrm.evaluate_model(model, X, y, day)
 
 
-def test_domains_reach_estimators_that_take_them() -> None:
-    X, y, day = rows()
-    own = eqrm.QRMClassifier(alpha=0.9)
-    one = eqrm.evaluate_model(own, X, y, day, cv=5)["model"].risks
-    with config_context(enable_metadata_routing=True):
-        model = make_pipeline(StandardScaler(with_mean=False, with_std=False), own)
-        two = eqrm.evaluate_model(model, X, y, day, cv=5)["model"].risks
-    np.testing.assert_allclose(one, two)
-
-
 def test_in_time_each_domain_is_judged_by_earlier_ones_and_the_first_are_not_judged() -> None:
     X, y, day = rows()
     turned = np.where(day < 20, y == "yes", y == "no")  # what was learned is wrong from day 20 on
@@ -276,11 +233,3 @@ def test_weights_reach_the_last_step_of_a_pipeline_or_are_missed_with_a_warning(
     np.testing.assert_allclose(weighted.estimator_[-1].coef_, kept.coef_, rtol=1e-6)
     with pytest.warns(EqrmWarning, match="KNeighborsClassifier takes no weights"):
         ForeignModel(KNeighborsClassifier(), True).fit_levels([None], X, y, None, weights)
-
-
-def test_a_table_with_text_and_gaps_is_encoded_for_own_estimators() -> None:
-    frame = hospitals(number=12)
-    found = eqrm.train(
-        *(frame, "ill", "hospital"), model="linear", measure="mean", candidates={"forest": FOREST}
-    )
-    assert set(found.predict(frame, found.recommended)["prediction"]) <= {"yes", "no"}

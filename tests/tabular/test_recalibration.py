@@ -16,7 +16,6 @@ from eqrm import Recalibrated
 from eqrm.errors import DataFileError, DomainDataError, SettingError
 from eqrm.evaluation.inference.gains import gain_over
 from eqrm.level import Level
-from eqrm.linear.scored_rows import Correction
 from eqrm.tabular.recalibrating.correction_files import SavedCorrection, apply_to_files
 from eqrm.tabular.recalibrating.recalibration import (
     CORRECTED,
@@ -26,7 +25,6 @@ from eqrm.tabular.recalibrating.recalibration import (
     recalibrate_files,
 )
 from eqrm.tabular.recalibrating.recalibration_words import (
-    correction_in_words,
     recalibration_in_words,
 )
 from tabular.prediction_worlds import numbers, three_classes, two_classes
@@ -121,20 +119,6 @@ def test_domains_are_drawn_by_share_named_or_later(tmp_path: Path) -> None:
         found_in(frame, tmp_path, test_domains=["7"])
 
 
-def test_csv_files_text_domains_and_two_domain_columns(tmp_path: Path) -> None:
-    frame = two_classes()
-    wanted = found_in(frame, tmp_path, test_domains=None)
-    text = frame.assign(ward=np.where(frame.day % 2, "A|", 'B "b"'), day=frame.day // 2)
-    for part, rows in enumerate((text[:1000], text[1000:])):
-        rows.to_csv(tmp_path / f"part-{part}.csv", index=False)
-    plan = RecalibrationPlan.of(
-        domains=["day", "ward"], label="label", prediction="p", test_share=0.01 + 1 / 60
-    )
-    found = recalibrate_files(str(tmp_path / "part-*.csv"), plan)
-    assert sum(found.domains) == sum(wanted.domains) == 60
-    assert found.saved.correction.scale == pytest.approx(wanted.saved.correction.scale, abs=0.15)
-
-
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_saved_correction_is_applied_to_new_predictions(tmp_path: Path, ending: str) -> None:
     frame = two_classes()
@@ -214,21 +198,6 @@ def test_a_damaged_correction_is_refused_with_all_problems(tmp_path: Path) -> No
     )
     with pytest.raises(DataFileError, match=r"shift is 'x'; clip is 2; classes is \['a'\]"):
         SavedCorrection.read(path)
-
-
-def test_what_the_correction_does_in_words() -> None:
-    less = correction_in_words(Correction(-0.49, 0.69), None, False)
-    assert "multiplied by 0.69 (less sure) and lowered by 0.49" in less
-    assert "0.10, 0.50 and 0.90 become 0.12, 0.38 and 0.74" in less
-    flat = "The predictions are replaced by a constant, "
-    assert correction_in_words(Correction(0.0, 0.0), None, False).startswith(f"{flat}the prob")
-    assert correction_in_words(Correction(2.0, 0.0), None, True).startswith(f"{flat}2:")
-    shares = correction_in_words(Correction((0.0, 0.0), 0.0), ["cat", "dog"], False)
-    assert shares.startswith(f"{flat}the probabilities cat 0.50, dog 0.50:")
-    assert "wrong way" in correction_in_words(Correction(0.5, -0.5), None, False)
-    assert "p becomes 1.5·p - 2" in correction_in_words(Correction(-2.0, 1.5), None, True)
-    several = correction_in_words(Correction((0.1, -0.2, 0.1), 1.2), ["cat", "dog", "owl"], False)
-    assert several.endswith("1.20 (surer) and shifted by class: cat +0.10, dog -0.20, owl +0.10.")
 
 
 def summary(found: Recalibration) -> str:

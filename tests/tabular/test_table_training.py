@@ -11,9 +11,8 @@ import pytest
 from scipy.stats.mstats import hdquantiles
 from sklearn.metrics import r2_score, roc_auc_score
 
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import SettingError
 from eqrm.estimators.boosting.rounds import tree_settings
-from eqrm.estimators.model_files import save_model
 from eqrm.evaluation.measuring.measured import skill_of_classes, skill_of_numbers
 from eqrm.level import Level
 from eqrm.tabular.model import (
@@ -121,22 +120,6 @@ def test_several_classes_have_a_probability_each() -> None:
     np.testing.assert_allclose(found.aside.evaluation[name].risks, risks)
 
 
-def test_plain_recalibrated_trained_and_constants_stand_beside_each_other(
-    training: TableTraining,
-) -> None:
-    ways = ("recalibrated for half", "trained for half")
-    ways += tuple(way.replace("half", "9 in 10") for way in ways)
-    names = {"logistic, plain", *(f"logistic, {way}" for way in ways)}
-    assert set(training.evaluation.predictors) == {*names, *training.constants}
-    assert training.constants == ("base rate", "50/50 guess")
-    np.testing.assert_allclose(training.evaluation["50/50 guess"].risks, np.log(2.0))
-    assert set(training.models) == {n for d in training.decisions for n in (d.chosen, d.plain)}
-    skills = training.skills
-    assert skills["base rate"].ranking == pytest.approx(0.5, abs=0.1)
-    assert skills["logistic, plain"].ranking > 0.8
-    assert skills["logistic, plain"].calibration_error < 0.1
-
-
 def test_skill_is_scikit_learns() -> None:
     rng = np.random.default_rng(0)
     labels, probabilities = rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300).round(2)
@@ -231,13 +214,6 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
         TrainingPlan.of([0.9], measure="worst")
     with pytest.raises(SettingError, match=r"Unknown measure 'cvar'"):
         TrainingPlan.of([0.9], measure="cvar")
-
-
-def test_a_model_without_its_columns_is_refused(training: TableTraining, tmp_path: Path) -> None:
-    bare = tmp_path / "bare.safetensors"
-    save_model(training.models["logistic, plain"].estimator, bare)
-    with pytest.raises(DataFileError, match="without the columns of a table"):
-        load_table_model(bare)
 
 
 def test_only_listed_files_inside_the_folder_are_replaced(

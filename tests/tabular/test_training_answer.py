@@ -10,10 +10,9 @@ import pytest
 
 from eqrm.level import Level
 from eqrm.markup import typeset
-from eqrm.tabular.findings import minded_of
 from eqrm.tabular.result import TrainingOutput
 from eqrm.tabular.training import TableTraining
-from eqrm.tabular.wording import CHOSEN, report_table, training_answer
+from eqrm.tabular.wording import CHOSEN, training_answer
 from tabular.shifting_world import plan_of, some, trained_on, world
 
 pytestmark = [
@@ -52,22 +51,6 @@ def test_the_decision_on_the_headline_level_is_the_answer(
     assert "trained for 0.9" in page
     assert "AUC" in page
     assert "checked by simulation and not proven" in words_of(page)
-
-
-def test_the_numbers_of_the_report_are_those_of_the_summary(training: TableTraining) -> None:
-    table, own = report_table(training, 0.95), TrainingOutput(training, 0.95).table
-    at = [str(s.level) for s in table.statistics].index("0.9")
-    place = [str(s.level) for s in own.statistics].index("0.9")
-    for name, cells in own.cells.items():
-        assert table.cells[name][at] == cells[place]
-
-
-def test_what_to_mind_is_among_what_could_be_wrong(training: TableTraining) -> None:
-    answer = training_answer(training, 0.95)
-    assert len(answer.facts) == len(minded_of(training, 0.95))
-    screen = TrainingOutput(training, 0.95).screen()
-    minded = [line.partition("Mind     ")[2] for line in screen.splitlines() if "Mind  " in line]
-    assert [fact.text for fact in answer.facts][: len(minded)] == minded
 
 
 @pytest.mark.parametrize("measure", ["mean", "worst"])

@@ -64,7 +64,10 @@ def refusing_damaged(folder: Path) -> Iterator[None]:
     except DataFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataFileError(f"The folder {folder} is damaged: {error}. Train again.") from None
+        raise DataFileError(
+            f"The folder {folder} is damaged: {error}. Train again, or use one of the files in "
+            f"{folder / 'models'}."
+        ) from None
 
 
 def saved_models(content: Mapping[str, Any]) -> tuple[dict[str, str], str]:

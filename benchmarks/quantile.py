@@ -36,6 +36,7 @@ from timing import Budget, Timing, interleaved
 from torch import Tensor
 
 import eqrm
+from eqrm.distributions.bandwidths import BANDWIDTHS
 
 COUNTS = (2, 10, 100, 1000, 44_930, 1_000_000, 10_000_000)
 LEVELS = ("0.5", "0.75", "0.99", "1-e^-1000")
@@ -54,7 +55,7 @@ to 50: most of the time of this benchmark, for ratios that are far from their bo
 
 DEFAULT_RULE = "gaussian-optimal"
 RULES: dict[str, object] = {
-    **{name: name for name in eqrm.distributions.BANDWIDTHS},
+    **{name: name for name in BANDWIDTHS},
     "number 0.1": 0.1,
     "number 3": 3.0,
     "function": lambda risks, weights: (weights * risks).sum(-1) / 3.0,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import eqrm
-from eqrm.distributions import BANDWIDTHS
+from eqrm.distributions.bandwidths import BANDWIDTHS
 
 Floats = npt.NDArray[np.float64]
 

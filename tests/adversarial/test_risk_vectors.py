@@ -13,7 +13,8 @@ from torch import Tensor
 import eqrm
 from adversarial.judged_vectors import Answer, Judge, Report, judged
 from adversarial.risk_vectors import KINDS, ROWS, Batch, batch_of
-from eqrm.distributions import BANDWIDTHS, LogNormal
+from eqrm.distributions import LogNormal
+from eqrm.distributions.bandwidths import BANDWIDTHS
 from eqrm.distributions.kde import gradient
 from eqrm.errors import DomainDataError
 

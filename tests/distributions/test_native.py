@@ -18,6 +18,7 @@ import pytest
 import torch
 
 import eqrm
+from eqrm.distributions.bandwidths import BANDWIDTHS
 from eqrm.distributions.kde import native, root
 
 ROOT = Path(__file__).parents[2]
@@ -209,7 +210,7 @@ def test_work_is_shared_among_threads_and_its_errors_are_raised(
 
 
 @needs_native
-@pytest.mark.parametrize("bandwidth", [*eqrm.distributions.BANDWIDTHS, 0.2, 2.0])
+@pytest.mark.parametrize("bandwidth", [*BANDWIDTHS, 0.2, 2.0])
 def test_the_usual_row_needs_one_call_only(
     bandwidth: str | float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,5 +152,3 @@ def test_parts_of_a_batch_are_the_same_with_and_without_known_sizes() -> None:
     assert sizes == (2, 1, 3)
     assert sorted(part.tolist() for part in known) == sorted(part.tolist() for part in unknown)
     assert sizes_of(torch.tensor([0, 1, 0]).numpy()) is None
-    with pytest.raises(DomainDataError, match="sizes must add up to the 6 examples, got 5"):
-        Batch(values, values, domains, 3, sizes=(2, 3))

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from eqrm.data import DomainData
 from eqrm.errors import SettingError
-from eqrm.objectives import EQRM, OBJECTIVES, PRESETS, Batch, Objective, objective
+from eqrm.objectives import EQRM, OBJECTIVES, Batch, Objective, objective
+from eqrm.objectives.registry import PRESETS
 from eqrm.predictors import MLP, Predictor
 from eqrm.training import OptimizerChoice, Trainer, TrainingSettings, recommended_phases
 from eqrm.training.optimizers import Optimizers

@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 
-from eqrm.objectives import EQRM, RiskMemory, Superquantile
+from eqrm.objectives import EQRM, Superquantile
 from eqrm.objectives.training_warnings import InvarianceWarning, QuantileBelowRisksWarning
 
 FAR_APART = torch.tensor([1.0, 2.0, 9.0], dtype=torch.float64)
@@ -48,14 +48,6 @@ def test_training_that_runs_away_to_minus_infinity_is_reported_once() -> None:
     assert losses[-1] < 10 * losses[0] < 0
 
 
-def test_every_objective_reports_for_itself() -> None:
-    def two() -> None:
-        EQRM(0.01).of_risks(FAR_APART)
-        EQRM(0.01).of_risks(FAR_APART)
-
-    assert number_of_warnings(two) == 2
-
-
 def test_what_lies_among_the_risks_is_not_reported() -> None:
     EQRM(0.4).of_risks(FAR_APART)
     EQRM(0.5, "gaussian").of_risks(FAR_APART)
@@ -73,18 +65,6 @@ def test_an_absent_domain_is_not_the_smallest_risk() -> None:
     weighted = EQRM(0.1, weights=[0.0, 1.0, 1.0])
     with pytest.warns(QuantileBelowRisksWarning, match="below the smallest risk 5"):
         weighted.of_risks(torch.tensor([0.0, 5.0, 5.1]))
-
-
-def test_rows_of_risks_are_each_compared_with_their_own() -> None:
-    rows = torch.stack([FAR_APART + 100.0, torch.arange(3.0) / 10])
-    with pytest.warns(QuantileBelowRisksWarning, match="below the smallest risk 101"):
-        EQRM(0.01).of_risks(rows)
-
-
-def test_a_memory_is_watched_too() -> None:
-    objective = EQRM(0.01, memory=RiskMemory(3))
-    with pytest.warns(QuantileBelowRisksWarning, match="below the smallest risk 1"):
-        objective(FAR_APART.float(), torch.arange(3))
 
 
 def test_copies_remember_that_they_have_warned() -> None:
@@ -110,9 +90,3 @@ def test_a_function_says_of_itself_whether_it_equalises() -> None:
         EQRM("1-e^-1000", bandwidth=own_rule)
     own_rule.forces_invariance = True  # type: ignore[attr-defined]
     EQRM("1-e^-1000", bandwidth=own_rule)
-
-
-@pytest.mark.parametrize("bandwidth", ["gaussian-optimal", "scott", "gaussian-optimal-1.06"])
-def test_rules_proportional_to_the_spread_are_not_reported(bandwidth: str) -> None:
-    EQRM("1-e^-1000", bandwidth=bandwidth)
-    EQRM("1-e^-1000", "gaussian")

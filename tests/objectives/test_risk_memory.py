@@ -87,24 +87,6 @@ class TestGradient:
         mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.arange(DOMAINS))
         assert relative(mean - full, full) < 1e-10
 
-    def test_ageing_leaves_the_gradient_of_a_mean_alone(self) -> None:
-        x, y = random_world()
-        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
-        (full,) = torch.autograd.grad(squared_losses(x, y, beta).mean(), beta)
-        objective = Superquantile(0.0, "gaussian", memory=RiskMemory(DOMAINS, half_life=1.5))
-        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS))
-        assert relative(mean - full, full) < 1e-10
-
-    def test_with_whole_domains_averaging_changes_nothing_at_fixed_parameters(self) -> None:
-        x, y = random_world()
-        beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
-        (full,) = torch.autograd.grad(
-            EQRM(0.9).of_risks(squared_losses(x, y, beta).mean(dim=1)), beta
-        )
-        objective = EQRM(0.9, memory=RiskMemory(DOMAINS, averaging=0.2))
-        mean = mean_gradient_of_an_epoch(objective, x, y, beta, torch.randperm(DOMAINS), epochs=3)
-        assert relative(mean - full, full) < 1e-10
-
     def test_denoised_whole_domains_have_the_gradient_of_the_denoised_objective(self) -> None:
         x, y = random_world()
         beta = torch.full((4,), 0.3, dtype=torch.float64, requires_grad=True)
@@ -160,39 +142,9 @@ class TestValue:
         assert objective.memory is not None
         assert objective.memory.risks.dtype == torch.float64
 
-    @pytest.mark.parametrize("denoise", [False, True])
-    def test_one_domain_and_equal_risks_are_no_problem(self, denoise: bool) -> None:
-        objective = EQRM(0.9, memory=RiskMemory(3, denoise=denoise))
-        for domains in ([0, 0], [1, 1], [0, 1]):
-            losses = torch.tensor([2.0, 2.0], requires_grad=True)
-            loss = objective(losses, torch.tensor(domains))
-            loss.backward()
-            assert loss.item() == pytest.approx(2.0)
-            assert losses.grad is not None
-            assert losses.grad.tolist() == pytest.approx([0.5, 0.5])
-
 
 class TestOfSeenDomains:
     """Domains that were never seen are left out, or have the weight 0: the same either way."""
-
-    @pytest.mark.parametrize("averaging", [1.0, 0.3])
-    @pytest.mark.parametrize("distribution", ["kde", "gaussian", "empirical"])
-    def test_they_are_as_good_as_weights(self, distribution: str, averaging: float) -> None:
-        found = []
-        for weights in (None, torch.ones(9)):
-            objective = EQRM(0.8, distribution, weights=weights, memory=RiskMemory(9, averaging))
-            draw = torch.Generator().manual_seed(0)
-            for ids in ([1, 4, 4], [6, 1, 8], [0, 2, 3], [5, 7, 7]):
-                losses = torch.rand(3, generator=draw).double().requires_grad_()
-                value = objective(losses, torch.tensor(ids))
-                (slopes,) = torch.autograd.grad(value, losses)
-                found.append((weights is None, value.detach(), slopes))
-            assert objective.memory is not None
-            assert (objective.memory.last_seen >= 0).all()
-        without = [each[1:] for each in found if each[0]]
-        with_ones = [each[1:] for each in found if not each[0]]
-        for one, other in zip(without, with_ones, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
 
     def test_a_risk_that_is_refused_is_called_by_its_domain(self) -> None:
         objective = EQRM(0.8, "lognormal", memory=RiskMemory(9))
@@ -200,16 +152,6 @@ class TestOfSeenDomains:
         with pytest.raises(DomainDataError, match=r"risk of domain 7 is -1\.0") as caught:
             objective(torch.tensor([1.0, -1.0]), torch.tensor([2, 7]))
         assert caught.value.index == (7,)
-
-    def test_an_objective_of_the_user_is_given_all_domains_with_weights(self) -> None:
-        places = torch.arange(6.0)
-
-        class ByPlace(EQRM):
-            def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-                return (places * risks * (1.0 if weights is None else weights)).sum()
-
-        objective = ByPlace(0.9, memory=RiskMemory(6))
-        assert objective(torch.tensor([1.0, 2.0]), torch.tensor([2, 5])).item() == 12.0
 
     @pytest.mark.parametrize("denoise", [False, True])
     def test_a_memory_that_was_cast_with_its_model_is_calculated_with_in_float64(

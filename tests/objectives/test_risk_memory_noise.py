@@ -13,7 +13,6 @@ from eqrm import KDE, Gaussian, domain_risks
 from eqrm.between_domains import (
     SMALLEST_RELIABILITY,
     denoised,
-    reliability,
     with_common_losses,
 )
 from eqrm.errors import SettingError
@@ -105,28 +104,6 @@ class TestNoise:
         if noise == 4.0:
             assert quantile(seen, weights).item() > truth + 1.4
 
-    def test_domains_of_very_unequal_sizes_do_not_hide_the_spread(self) -> None:
-        """Noise of variances from 1/600 to 50; true risks N(3, ½²), 100 worlds of 60 domains.
-
-        One factor for all, from the plain variance minus the mean noise, errs three times as much.
-        """
-        generator = torch.Generator().manual_seed(0)
-        weights = torch.full((60,), 1 / 60, dtype=torch.float64)
-        errors, plain = [], []
-        for _ in range(100):
-            draws = torch.randn((2, 60), generator=generator, dtype=torch.float64)
-            variances = torch.rand(60, generator=generator, dtype=torch.float64)
-            variances = torch.exp(math.log(1 / 600) + variances * math.log(600 * 50))
-            seen = 3.0 + 0.5 * draws[0] + variances.sqrt() * draws[1]
-            objective = EQRM(0.9, "gaussian").of_risks
-            truth = 3.0 + 0.5 * 1.2815515655
-            errors.append(denoised(objective, seen, variances, weights).item() - truth)
-            kept = (1.0 - variances.mean() / seen.var()).clamp(min=SMALLEST_RELIABILITY).sqrt()
-            shrunk = seen.mean() + kept * (objective(seen) - seen.mean())
-            plain.append(shrunk.item() - truth)
-        error, plain_error = (torch.tensor(e).square().mean().sqrt() for e in (errors, plain))
-        assert error < plain_error / 3.0
-
     def test_every_domain_counts_the_same_in_the_noise_that_the_gradient_takes_back(self) -> None:
         """Also where those visited last are known better: else their noise would be rewarded."""
         memory = RiskMemory(6, averaging=0.3, denoise=True, domain_sizes=20)
@@ -140,12 +117,6 @@ class TestNoise:
         (slope,) = torch.autograd.grad((weights * common).sum(), own)
         assert slope.tolist() == pytest.approx([1 / 6] * 6)
         assert memory.unit_variances[0] < 0.7 * memory.unit_variances[5]
-
-    def test_without_noise_nothing_changes(self) -> None:
-        risks = torch.rand(50, dtype=torch.float64)
-        weights = torch.full((50,), 0.02, dtype=torch.float64)
-        same = denoised(EQRM(0.9).of_risks, risks, torch.zeros_like(risks), weights)
-        assert same.item() == pytest.approx(EQRM(0.9).of_risks(risks).item(), rel=1e-14)
 
     def test_where_all_is_noise_a_little_spread_is_kept(self) -> None:
         risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
@@ -187,11 +158,6 @@ class TestNoise:
         assert memory.reliability() == pytest.approx(0.5, abs=0.05)
         with pytest.raises(SettingError, match="denoise=True"):
             RiskMemory(3).reliability()
-
-    def test_reliability_without_noise_is_one_and_of_one_noisy_domain_the_least(self) -> None:
-        one = torch.ones(1, dtype=torch.float64)
-        assert reliability(one, torch.zeros_like(one), one).item() == 1.0
-        assert reliability(one, one, one).item() == SMALLEST_RELIABILITY
 
 
 def test_weights_and_noise_removal_are_refused_together() -> None:

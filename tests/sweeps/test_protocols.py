@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from eqrm.cli import app
 from eqrm.errors import SettingError
-from eqrm.objectives import PRESETS
 from eqrm.objectives.penalties import DomainBedIRM
+from eqrm.objectives.registry import PRESETS
 from eqrm.sweeps import PlannedSweep, SweepFolder, planned_sweep, read_records, run_sweep
 from eqrm.sweeps.execution import execute_run
 from eqrm.sweeps.protocols import PROTOCOLS, space_in_words

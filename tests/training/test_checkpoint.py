@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -79,37 +77,6 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path, position: float) -> None:
         read_checkpoint(path)
 
 
-@pytest.mark.parametrize("length", [0, 5, 100, 1000, -1])
-def test_truncated_files_are_refused(tmp_path: Path, length: int) -> None:
-    path = tmp_path / "a.safetensors"
-    write_checkpoint(path, STATE)
-    path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(CheckpointError, match="not a checkpoint of eqrm, or it is damaged"):
-        read_checkpoint(path)
-
-
-class Evil:
-    """Runs a command when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return os.system, ("touch pwned",)
-
-
-def test_foreign_files_are_refused_and_nothing_in_them_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "a.safetensors"
-    for content in (pickle.dumps(Evil()), b"PK\x03\x04", b"step: 3", b"\xff" * 64):
-        path.write_bytes(content)
-        with pytest.raises(CheckpointError):
-            read_checkpoint(path)
-    torch.save(Evil(), path)
-    with pytest.raises(CheckpointError):
-        read_checkpoint(path)
-    assert not (tmp_path / "pwned").exists()
-
-
 def test_somebody_elses_safetensors_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_file({"weight": torch.zeros(2)}, path)
@@ -117,15 +84,6 @@ def test_somebody_elses_safetensors_are_refused_by_name(tmp_path: Path) -> None:
         read_checkpoint(path)
     save_file({"weight": torch.zeros(2)}, path, metadata={"format": "eqrm checkpoint 99"})
     with pytest.raises(CheckpointError, match=f"'eqrm checkpoint 99', .* reads '{FORMAT}'"):
-        read_checkpoint(path)
-
-
-def test_a_description_changed_by_hand_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    described, tensors = flatten({"step": 3})
-    content = {"format": FORMAT, "content": json.dumps(described), "sha256": "0" * 64}
-    save_file(tensors, path, metadata=content)
-    with pytest.raises(CheckpointError, match="checksum"):
         read_checkpoint(path)
 
 
@@ -166,20 +124,6 @@ def test_death_at_any_point_of_writing_leaves_whole_checkpoints(  # type: ignore
     assert found.state == {"step": 20}
     checkpoints.remove_drafts()
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in checkpoints.paths()}
-
-
-def test_death_after_the_rename_leaves_the_new_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoints = Checkpoints(tmp_path, keep=1)
-    checkpoints.save(10, {"step": 10})
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "unlink", killed)
-        with pytest.raises(Killed):
-            checkpoints.save(20, {"step": 20})
-    found = checkpoints.newest()
-    assert found is not None
-    assert found.state == {"step": 20}
 
 
 def test_files_that_are_no_checkpoints_stay(tmp_path: Path) -> None:

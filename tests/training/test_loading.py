@@ -169,19 +169,6 @@ def test_what_is_no_finished_run_is_refused_in_words() -> None:
         eqrm.training.load_table_network(folder)
 
 
-def test_a_run_on_other_data_than_a_table_cannot_predict_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from eqrm.training.runs import run_data
-    from training.small_worlds import classification
-
-    monkeypatch.setattr(run_data, "raw_dataset", lambda name, root: classification())
-    folder = train_run(RunConfig.read(changed())).folder
-    with pytest.raises(DataFileError, match="was not trained on a table, but on the dataset 'toy'"):
-        eqrm.training.load_table_network(folder)  # type: ignore[arg-type]
-    assert eqrm.training.load_predictor(folder)(torch.zeros(2, 4)).shape == (2, 3)  # type: ignore[arg-type]
-
-
 def test_validation_domains_and_what_stops_a_run_are_seen_and_test_domains_are_not() -> None:
     data = {"dataset": "table", "settings": TABLE, "test": ["h7"]}
     for own, watched, unseen in (

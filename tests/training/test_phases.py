@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from eqrm.errors import SettingError
@@ -15,13 +13,6 @@ def test_a_phase_begins_when_the_steps_before_it_are_reached() -> None:
     phases = Phases([Phase("erm", 2), Phase("vrex", 1), Phase("eqrm", 3)])
     places = [(phases.place(step).phase, phases.place(step).step) for step in range(8)]
     assert places == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (2, 4)]
-
-
-def test_the_cosine_falls_from_the_learning_rate_to_0_at_the_end_of_its_phase() -> None:
-    phase = Phase("erm", 10, schedule="cosine")
-    factors = [phase.rate_factor(step) for step in range(11)]
-    expected = [math.cos(math.pi * step / 20) ** 2 for step in range(11)]
-    assert factors == pytest.approx(expected)
 
 
 def test_eqrm_recommends_what_domainbed_does_and_no_scaling() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
-from eqrm.predictors import PREDICTORS, predictor, predictor_settings
+from eqrm.predictors import PREDICTORS, predictor_settings
 from eqrm.training.runs.config import RunConfig
 
 CONTENT = {
@@ -66,13 +66,6 @@ def test_what_is_out_of_range_is_refused_with_its_range(path: str, value: object
     assert path.split(".")[-1] in refused or path in ("phases", "objective")
 
 
-def test_what_is_in_range_is_accepted() -> None:
-    changes = ["data.test=0.5", "predictor.settings={width: 8, dropout: 0}", "batches.seed=7"]
-    config = RunConfig.read(CONTENT, changes)
-    assert config.data.test == 0.5
-    assert RunConfig.read(_with("training.seed", 2**63 - 1)).training.seed == 2**63 - 1
-
-
 def test_every_number_of_a_configuration_has_a_range() -> None:
     seen: set[str] = set()
 
@@ -105,8 +98,3 @@ def test_every_number_of_a_dataset_has_a_range(name: str) -> None:
     for setting, default in DATASETS.settings(name, leave_out=("root",)).items():
         if isinstance(default, (int, float)) and not isinstance(default, bool):
             assert setting in DATASETS.rules
-
-
-def test_a_predictor_by_name_refuses_all_that_is_out_of_range_at_once() -> None:
-    with pytest.raises(SettingError, match=r"width must be .* dropout must be "):
-        predictor("mlp", 3, 1, width=0, dropout=True)

@@ -95,15 +95,6 @@ def test_buffers_and_networks_of_objectives_are_resumed(tmp_path: Path, make) ->
     assert torch.equal(weights(whole.predictor), weights(resumed.predictor))
 
 
-def test_a_finished_run_started_again_trains_no_step(tmp_path: Path) -> None:
-    first = everything(tmp_path).fit()
-    metrics = (tmp_path / "metrics.jsonl").read_bytes()
-    again = everything(tmp_path)
-    again._take_step = None  # type: ignore[assignment, method-assign]
-    assert torch.equal(weights(again.fit().predictor), weights(first.predictor))
-    assert (tmp_path / "metrics.jsonl").read_bytes() == metrics
-
-
 def test_without_resume_the_run_begins_again(tmp_path: Path) -> None:
     kill_after(everything(tmp_path), 7)
     again = everything(tmp_path)
@@ -163,12 +154,6 @@ def test_a_folder_that_another_run_writes_to_is_refused(tmp_path: Path) -> None:
     first.fit()
     assert refusals
     everything(tmp_path).fit()  # free again
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SettingError, match="cannot be created"):
-        everything(tmp_path / "file" / "run").fit()
 
 
 @pytest.mark.parametrize(

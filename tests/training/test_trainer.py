@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from torch import nn
 from eqrm import domain_risks
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.objectives import EQRM, ERM, RiskMemory, objective
+from eqrm.objectives import EQRM, ERM
 from eqrm.predictors import MLP, LinearPredictor
 from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
 from eqrm.training.progress import display
@@ -89,21 +88,6 @@ def mean_loss(predictor: nn.Module, data: DomainData) -> float:
     with torch.no_grad():
         losses = predictor.losses(predictor(data.x, data.domains), data.y)  # type: ignore[operator]
     return float(losses.mean())
-
-
-def test_a_plain_module_with_a_loss_is_trained() -> None:
-    data = regression()
-    module = nn.Linear(3, 1)
-    before = weights(module)
-    trained = Trainer(
-        module,
-        data,
-        [Phase("erm", 5, 0.1)],
-        loss=lambda outputs, y: (outputs[:, 0] - y).abs(),
-        settings=settings(),
-    ).fit()
-    assert not torch.equal(before, weights(module))
-    assert trained.predictor.featurizer is module
 
 
 def test_a_fresh_optimizer_forgets_and_a_kept_one_does_not() -> None:
@@ -202,24 +186,6 @@ def test_risks_at_the_end_are_the_risks_of_the_predictor(tmp_path: Path) -> None
     assert "EQRM" in table.to_text()
 
 
-def test_accuracies_are_counted_per_domain() -> None:
-    data = classification()
-    torch.manual_seed(0)
-    trained = Trainer(
-        MLP(4, 3, width=16),
-        data.select(["d0", "d1"]),
-        [Phase("erm", 30, 0.02)],
-        held_out={"test": data.select(["d2", "d3"])},
-        settings=settings(),
-    ).fit()
-    test = data.select(["d2", "d3"])
-    right = (trained.predictor(test.x).argmax(1) == test.y).double()
-    expected = [float(right[test.domains == e].mean()) for e in (0, 1)]
-    found = trained.risks["test"].accuracies
-    assert found is not None
-    np.testing.assert_allclose(found, expected)
-
-
 @pytest.mark.parametrize("level", [0.5, None])
 def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(
     tmp_path: Path, level: float | None
@@ -245,15 +211,6 @@ def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(
     assert trained.stopped_early
     assert trained.steps == best["step"] + 3 * 4 < 410
     assert (ended.mean if level is None else ended.quantile(level)) == pytest.approx(watched(best))
-
-
-def test_a_finished_run_has_its_files(tmp_path: Path) -> None:
-    data = regression(6)
-    parts = data.splits(test=["d5"])
-    trainer(data=parts.train, held_out={"test": parts.test}, folder=tmp_path).fit()
-    names = {path.name for path in tmp_path.iterdir()}
-    assert {"metrics.jsonl", "checkpoint", "risks.parquet", "weights.safetensors", "DONE"} <= names
-    assert json.loads((tmp_path / "DONE").read_text())["steps"] == 14
 
 
 def test_the_bar_shows_the_loss_and_quantiles_of_the_risk() -> None:
@@ -328,11 +285,6 @@ def test_an_objective_that_would_fail_after_the_burn_in_is_refused(objective, me
         trainer(phases=[Phase("erm", 6), Phase(objective, 6)])
 
 
-def test_targets_beyond_the_outputs_are_refused() -> None:
-    with pytest.raises(SettingError, match="classes 0 to 2, but the predictor has 2 outputs"):
-        Trainer(MLP(4, 2), classification(), [Phase("erm", 3)], settings=settings())
-
-
 def held_out(**changes: torch.Tensor) -> DomainData:
     """Four examples of domains of their own, with some of x, y replaced."""
     given = {"x": torch.zeros(4, 4), "y": torch.tensor([0, 1, 2, 0]), **changes}
@@ -370,20 +322,3 @@ def test_targets_that_a_loss_cannot_judge_are_refused(loss, y, message) -> None:
     data = held_out(y=torch.tensor(y))
     with pytest.raises(SettingError, match=f"The training data: .*{message}"):
         Trainer(MLP(4, 1, loss=loss), data, [Phase("erm", 3)], settings=settings())
-
-
-def test_labels_may_be_missing_where_an_example_has_others() -> None:
-    labels = torch.tensor([[0.0, torch.nan], [1.0, 1.0], [torch.nan, 0.0], [1.0, 0.0]])
-    network = MLP(4, 2, loss="binary-cross-entropy")
-    data = held_out(y=labels)
-    assert Trainer(network, data, [Phase("erm", 3)], settings=settings()).fit().steps == 3
-
-
-def test_trainers_with_the_same_phases_do_not_see_each_other() -> None:
-    phases = [Phase(EQRM(0.9, memory=RiskMemory(5, averaging=0.5)), 8, 0.01)]
-    first, second = (weights(trainer(phases=phases).fit().predictor) for _ in range(2))
-    assert torch.equal(first, second)
-
-
-def test_names_and_hyperparameters_make_the_same_phase() -> None:
-    assert Phase("VREx", 3).minimised.name == objective("vrex").name

@@ -52,11 +52,7 @@ class RowBandwidth(NamedTuple):
     shares: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None = None
 
     def value(self, std: float) -> float:
-        """h.
-
-        >>> RowBandwidth(factor=0.5).value(std=2.0), RowBandwidth(fixed=0.3).value(std=2.0)
-        (1.0, 0.3)
-        """
+        """h."""
         if self.factor == UNBOUNDED:
             return self.fixed
         proportional = self.factor * std
@@ -82,11 +78,7 @@ class SpreadBandwidth(NamedTuple):
 
 
 def scaled(value: float, exponent: int) -> float:
-    """value·2^exponent, infinite where that is too large.
-
-    >>> scaled(3.0, -1), scaled(1.0, 5000)
-    (1.5, inf)
-    """
+    """value·2^exponent, infinite where that is too large."""
     try:
         return math.ldexp(value, exponent)
     except OverflowError:
@@ -140,13 +132,7 @@ def _has_closed_form(kind: type[Bandwidth]) -> bool:
 
 @dataclass(frozen=True)
 class SigmaRule(Bandwidth):
-    """h = constant · m^−0.2 · σ̂.
-
-    >>> rule = SigmaRule(1.0)
-    >>> risks = torch.arange(32.0, dtype=torch.float64)
-    >>> rule(risks) / risks.std()
-    tensor([0.5000], dtype=torch.float64)
-    """
+    """h = constant · m^−0.2 · σ̂."""
 
     constant: float
     forces_invariance: ClassVar[bool] = True
@@ -265,11 +251,7 @@ class UserRule(Bandwidth):
 
 
 def spread_bandwidth(rule: Bandwidth, size: int) -> SpreadBandwidth | None:
-    """What the C part needs of a rule for so many risks of equal weight; None: it has no spread.
-
-    >>> spread_bandwidth(MedianDistance(), 10)
-    SpreadBandwidth(quartiles=False, factor=1e+200, scale=1.0)
-    """
+    """What the C part needs of a rule for so many risks of equal weight; None: it has no spread."""
     if type(rule) is Silverman:
         factor = rule.constant * size**-0.2
         return SpreadBandwidth(True, factor, factor / 1.34)

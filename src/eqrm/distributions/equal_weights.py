@@ -19,9 +19,6 @@ def equal_step_index(size: int, alpha: float, tail: float) -> int:
     """The place in sorted order of inf{r : F(r) ≥ α}: 0.9 of ten domains is the ninth.
 
     0.9 is not a binary fraction, so ⌈αm⌉ is taken up to its rounding error.
-
-    >>> equal_step_index(10, 0.9, 0.1), equal_step_index(10, 0.91, 0.09)
-    (8, 9)
     """
     slack = 8.0 * sys.float_info.epsilon
     if alpha <= 0.5:
@@ -33,11 +30,7 @@ def equal_step_index(size: int, alpha: float, tail: float) -> int:
 def shares_of_ranks(
     number: int, level: Level, interpolation: str = "step"
 ) -> tuple[tuple[int, float], ...]:
-    """The quantile of sorted risks as a mean of few of them: which, and with which share.
-
-    >>> shares_of_ranks(5, Level(0.9)), shares_of_ranks(5, Level(0.625), "linear")
-    (((4, 1.0),), ((2, 0.5), (3, 0.5)))
-    """
+    """The quantile of sorted risks as a mean of few of them: which, and with which share."""
     if interpolation == "step":
         return ((equal_step_index(number, level.alpha, level.tail), 1.0),)
     position = level.alpha * (number - 1)

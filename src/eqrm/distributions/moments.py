@@ -46,10 +46,6 @@ def moments(risks: Tensor, weights: Tensor | None = None) -> Moments:
 
     R̄ = Σp_iR_i and σ̂² = Σp_i(R_i−R̄)²/(1−Σp_i²), which for equal weights p_i = 1/m is the
     usual sample variance.
-
-    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    >>> round(moments(risks).std.item(), 12)
-    1.0
     """
     # One of the risks, so that differences of equal ones are 0; with weights the heaviest, so that
     # the rounding of the others' differences counts for little.
@@ -107,12 +103,7 @@ class RowMoments(NamedTuple):
 
 
 def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
-    """Moments of one row of risks (m,), detached, float64; weights must be positive.
-
-    >>> row = row_moments(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64), None)
-    >>> row.pivot + row.mean_offset, round(row.std, 12)
-    (2.0, 1.0)
-    """
+    """Moments of one row of risks (m,), detached, float64; weights must be positive."""
     m = risks.numel()
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
     if native.LIBRARY is not None and weights is None:

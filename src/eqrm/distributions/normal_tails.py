@@ -16,21 +16,13 @@ SQRT_2 = math.sqrt(2.0)
 
 
 def log_sf(z: Tensor) -> Tensor:
-    """log Φ(−z).
-
-    >>> log_sf(torch.tensor([30.0, 40.0], dtype=torch.float64))
-    tensor([-454.3212, -804.6084], dtype=torch.float64)
-    """
+    """log Φ(−z)."""
     result: Tensor = torch.special.log_ndtr(-z)
     return result
 
 
 def sf(z: Tensor) -> Tensor:
-    """Φ(−z), with full relative precision until it underflows near z = 38.
-
-    >>> sf(torch.tensor([0.0, 10.0], dtype=torch.float64))
-    tensor([5.0000e-01, 7.6199e-24], dtype=torch.float64)
-    """
+    """Φ(−z), with full relative precision until it underflows near z = 38."""
     return 0.5 * torch.erfc(z / SQRT_2)
 
 

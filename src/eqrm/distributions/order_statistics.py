@@ -71,10 +71,6 @@ def step_mix(risks: Tensor, weights: Tensor | None, alpha: float, tail: float) -
     """1 at the place in sorted order of inf{r : F(r) ≥ α}, the paper's quantile.
 
     Where F reaches α up to the rounding error of the sum of weights, it has reached it.
-
-    >>> weights = torch.tensor([0.5, 0.0, 0.4, 0.1], dtype=torch.float64)
-    >>> step_mix(torch.arange(4.0), weights, 0.9, 0.1)
-    tensor([0., 0., 1., 0.])
     """
     steps = torch.arange(risks.shape[-1], device=risks.device)
     if weights is None:
@@ -91,11 +87,7 @@ def step_mix(risks: Tensor, weights: Tensor | None, alpha: float, tail: float) -
 
 
 def first_true(condition: Tensor) -> Tensor:
-    """Index (..., 1) of the first True in each row.
-
-    >>> first_true(torch.tensor([False, True, True]))
-    tensor([1])
-    """
+    """Index (..., 1) of the first True in each row."""
     # In float64, because torch 2.11 cannot compile the smallest of these integers on a GPU.
     steps = torch.arange(condition.shape[-1], dtype=torch.float64, device=condition.device)
     last = condition.shape[-1] - 1.0
@@ -106,10 +98,6 @@ def share_among_ties(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tens
     """The same mix of sorted risks with the share of equal ones split among them by their weights.
 
     The quantile does not change; its gradient no longer depends on how a sort orders ties.
-
-    >>> mix = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
-    >>> share_among_ties(torch.tensor([1.0, 1.0, 2.0]), None, mix)
-    tensor([0.5000, 0.5000, 0.0000], dtype=torch.float64)
     """
     risks = risks.detach()
     new = torch.ones_like(risks, dtype=torch.int64)
@@ -123,12 +111,7 @@ def share_among_ties(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tens
 
 
 def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The range between the linearly interpolated quartiles, shape ``(..., 1)``.
-
-    >>> risks = torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0], dtype=torch.float64)
-    >>> interquartile_range(risks)
-    tensor([2.], dtype=torch.float64)
-    """
+    """The range between the linearly interpolated quartiles, shape ``(..., 1)``."""
     values, order = risks.sort(-1)
     given = None if weights is None else weights.expand(risks.shape).gather(-1, order)
     mix, lower = _between_quartiles(values, given)
@@ -156,12 +139,7 @@ def _between_quartiles(risks: Tensor, weights: Tensor | None) -> tuple[Tensor, T
 def row_interquartile_range(
     values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None
 ) -> Places:
-    """:func:`interquartile_range` of one row on the CPU, and its derivative.
-
-    >>> value, places, shares = row_interquartile_range(np.array([9.0, 1.0, 2.0, 3.0, 4.0]), None)
-    >>> value, places.tolist(), shares.tolist()
-    (2.0, [2, 3, 4, 0], [-1.0, -0.0, 1.0, 0.0])
-    """
+    """:func:`interquartile_range` of one row on the CPU, and its derivative."""
     if weights is None:
         ranks, shares = _quartile_ranks(values.size)
         places, first = values.argpartition(ranks)[ranks], 0
@@ -199,10 +177,6 @@ def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:
     Between two middle distances their mean. Up to 1024 domains on a GPU the pairs are
     formed there; otherwise the pairs that make the median are found on the CPU and the
     distance is taken from the tensor, so that it stays differentiable.
-
-    >>> risks = torch.tensor([0.0, 1.0, 5.0], dtype=torch.float64)
-    >>> median_distance(risks)
-    tensor([4.], dtype=torch.float64)
     """
     m = risks.shape[-1]
     if m == 1:
@@ -248,12 +222,7 @@ def _from_search(risks: Tensor, weights: Tensor | None) -> Tensor:
 
 
 def row_median_distance(values: Array, weights: Array | None) -> Places:
-    """:func:`median_distance` of one row on the CPU with positive weights, and its derivative.
-
-    >>> value, places, shares = row_median_distance(np.array([5.0, 0.0, 1.0]), None)
-    >>> value, places.tolist(), shares.tolist()
-    (4.0, [0, 2, 0, 2], [0.5, -0.5, 0.5, -0.5])
-    """
+    """:func:`median_distance` of one row on the CPU with positive weights, and its derivative."""
     if values.size < 2:
         return 0.0, np.zeros(4, dtype=np.int64), HALVES
     search = _middle_pairs if native.LIBRARY is None else native.middle_pairs

@@ -5,7 +5,6 @@ from .alignment import MMD as MMD
 from .base import Objective as Objective
 from .base import Update as Update
 from .base import objective as objective
-from .base import objective_class as objective_class
 from .batch import Batch as Batch
 from .domain_context import ARM as ARM
 from .domain_context import MTL as MTL
@@ -20,7 +19,6 @@ from .perturbation import RSC as RSC
 from .perturbation import Mixup as Mixup
 from .perturbation import SagNet as SagNet
 from .registry import OBJECTIVES as OBJECTIVES
-from .registry import PRESETS as PRESETS
 from .risk_based import EQRM as EQRM
 from .risk_based import ERM as ERM
 from .risk_based import GroupDRO as GroupDRO

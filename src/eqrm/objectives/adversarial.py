@@ -37,13 +37,7 @@ class _ReversedGradient(torch.autograd.Function):
 
 
 def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:
-    """x itself, whose gradient is multiplied by −strength (Ganin et al. 2016, eq. 16–17).
-
-    >>> x = torch.tensor(3.0, requires_grad=True)
-    >>> (2 * reverse_gradient(x, strength=0.5)).backward()
-    >>> x.grad
-    tensor(-1.)
-    """
+    """x itself, whose gradient is multiplied by −strength (Ganin et al. 2016, eq. 16–17)."""
     reversed_: Tensor = _ReversedGradient.apply(x, strength)  # type: ignore[no-untyped-call]
     return reversed_
 
@@ -58,8 +52,6 @@ class DomainAdversary(Objective):
     DomainBed spends a whole training step, with its own batch, on each update of either, so its
     5,001 steps hold 2,500 predictor updates; it also lets the predictor ascend the gradient
     penalty, which here concerns the discriminator alone.
-
-    Defaults and search spaces are DomainBed's (those of its larger images for the learning rate).
     """
 
     min_domains = 2
@@ -162,9 +154,6 @@ class DANN(DomainAdversary):
 
     The discriminator names one of m domains instead of source or target, each domain counting
     once. The features end up with the same distribution in every domain, whatever y does.
-
-    >>> DANN(reversal_strength=0.1).optimizer_settings.__name__
-    'optimizer_settings'
     """
 
     name = "dann"
@@ -189,9 +178,6 @@ class CDANN(DomainAdversary):
     The paper trains one discriminator per class; like DomainBed, this is one discriminator that
     adds a learned embedding of the class to the features. DomainBed normalises class priors over
     the batch as a whole. Needs integer classes as targets.
-
-    >>> CDANN().min_domains
-    2
     """
 
     name = "cdann"
@@ -272,11 +258,7 @@ class AlternatingAdversary(DomainAdversary):
 
 
 class DomainBedDANN(AlternatingAdversary, DANN):
-    """DANN (Ganin et al. 2016), a step for the discriminator or for the predictor.
-
-    >>> DomainBedDANN().discriminator_steps
-    1
-    """
+    """DANN (Ganin et al. 2016), a step for the discriminator or for the predictor."""
 
     def example_weights(self, batch: Batch) -> Tensor:
         """1/n: examples count equally."""
@@ -289,9 +271,6 @@ class DomainBedCDANN(AlternatingAdversary, CDANN):
     An example weighs 1/(K·n_k), where n_k counts its class in the batch and K is the largest
     class in it plus one: classes that are missing between count too. The paper balances the
     classes within each domain and trains a discriminator per class.
-
-    >>> DomainBedCDANN().min_domains
-    2
     """
 
     def example_weights(self, batch: Batch) -> Tensor:

@@ -20,18 +20,16 @@ class Batch:
     """n examples from some of ``num_domains`` domains.
 
     Attributes:
-        x: inputs, first dimension n. Objectives that only run the network on it take
-            whatever the network takes (a batch of graphs, say); Mixup, ARM, and whatever
-            calls :meth:`by_domain` need a tensor.
+        x: inputs, first dimension n: whatever the network takes (a batch of graphs, say); Mixup,
+            ARM, and whatever calls :meth:`by_domain` need a tensor.
         y: targets, first dimension n.
         domains: (n,) integers from 0 to num_domains − 1. A batch may leave domains out.
         num_domains: how many domains there are in the training data.
         names: the domains' names, used in errors; empty when they have none.
-        sizes: where the rows of each domain lie together, how many there are of each domain, in the
-            order of the rows; None where that is not known without a look at ``domains``.
+        sizes: where the rows of each domain lie together, how many there are of each, in the order
+            of the rows; None where that is not known without a look at ``domains``.
         weights: (n,) by how much each loss counts in the risk of its domain, 1 on average there;
-            None where all count the same. Only functions of the domains' risks
-            (:class:`~eqrm.objectives.risk_objective.RiskObjective`) take them into account.
+            None where all count the same. Only a ``RiskObjective`` takes them into account.
 
     >>> batch = Batch(torch.zeros(3, 2), torch.tensor([0, 1, 1]), torch.tensor([4, 0, 4]), 5)
     >>> {domain: rows.tolist() for domain, rows in batch.rows_by_domain().items()}
@@ -59,14 +57,6 @@ class Batch:
             )
         if len(self.domains) == 0:
             raise DomainDataError("The batch is empty: it needs at least one example.")
-        if self.names and len(self.names) != self.num_domains:
-            raise DomainDataError(
-                f"names must have one name per domain ({self.num_domains}), got {len(self.names)}."
-            )
-        if self.sizes is not None and sum(self.sizes) != len(self.domains):
-            raise DomainDataError(
-                f"sizes must add up to the {len(self.domains)} examples, got {sum(self.sizes)}."
-            )
 
     def weighted(self, losses: Tensor) -> Tensor:
         """Losses (n,) whose means by domain are the risks."""
@@ -118,11 +108,7 @@ class Batch:
 
 
 def sizes_of(domains: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
-    """How many rows each domain has, where the rows of every domain lie together.
-
-    >>> sizes_of(np.array([3, 3, 1])), sizes_of(np.array([3, 1, 3]))
-    ((2, 1), None)
-    """
+    """How many rows each domain has, where the rows of every domain lie together."""
     ends = np.flatnonzero(np.diff(domains)) + 1
     together = len(np.unique(domains)) == len(ends) + 1
     return tuple(np.diff(ends, prepend=0, append=len(domains)).tolist()) if together else None
@@ -146,10 +132,6 @@ def label_weights(y: Tensor, domains: Tensor, num_domains: int) -> Tensor:
 
 
 def mean_risk(losses: Tensor, batch: Batch) -> Tensor:
-    """The mean of the risks of the domains in a batch, each domain counting once.
-
-    This is ERM's objective, to which the other methods add a penalty. It equals the mean over
-    examples when the domains have equally many.
-    """
+    """ERM's objective, to which other methods add a penalty: each domain of a batch counts once."""
     risks = domain_risks(losses, batch.domains, batch.num_domains)
     return risks.values.sum() / batch.num_present()  # the risks of absent domains are 0

@@ -28,11 +28,10 @@ GRADIENT_RATIO, PENALTY_WEIGHT = "gradient-norm-ratio", "penalty-weight"
 
 @dataclass(frozen=True)
 class LossScaling:
-    """How a phase of training scales its losses.
+    """What a phase of training divides all its losses by, measured when the phase begins.
 
-    A trainer asks for the divisor once, when the phase begins, and divides the loss of every
-    update by it. For ``"gradient-norm-ratio"``, as in the published ColoredMNIST code, it is
-    ‖∇objective‖ at that moment over ‖∇ERM‖ at the first step of the whole run.
+    For ``"gradient-norm-ratio"``, as in the published ColoredMNIST code, it is ‖∇objective‖ at
+    that moment over ‖∇ERM‖ at the first step of the whole run.
 
     >>> from eqrm.objectives.penalties import IRM
     >>> LossScaling("penalty-weight").divisor(IRM(penalty_weight=1000.0))
@@ -66,11 +65,7 @@ class LossScaling:
         predictor: Predictor | None = None,
         erm_norm: float | None = None,
     ) -> float:
-        """What to divide the losses by.
-
-        The gradient ratio needs a batch and the predictor, and :func:`erm_gradient_norm` of the
-        first step; without it, this is the first step.
-        """
+        """What to divide the losses by; without an ``erm_norm`` this is the first step."""
         self.check(objective)
         if self.name == PENALTY_WEIGHT:
             return max(1.0, float(objective.penalty_weight))  # type: ignore[arg-type]
@@ -78,9 +73,7 @@ class LossScaling:
             return 1.0
         if batch is None or predictor is None:
             raise SettingError(f"The loss scaling {self.name!r} needs a batch and the predictor.")
-        measured = copy.deepcopy(
-            objective
-        )  # measuring must not move GroupDRO's weights or a memory
+        measured = copy.deepcopy(objective)  # GroupDRO's weights and memories must not move
         new = _gradient_norm_at(
             lambda losses: measured(losses, batch.domains, batch.num_domains), batch, predictor
         )
@@ -115,10 +108,6 @@ def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
     """‖∇loss‖ over all parameters together; keeps the graph for a second loss.
 
     With several processes it is the norm of the gradients' average, as they are trained with.
-
-    >>> weight = nn.Parameter(torch.tensor([3.0, 4.0]))
-    >>> gradient_norm(weight.square().sum() / 2, [weight])
-    5.0
     """
     gradients = torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)
     if several_processes():

@@ -28,11 +28,6 @@ class OptimizerChoice:
         weight_decay: Adam adds it to the gradient, AdamW takes it off the weights.
         momentum: of SGD.
         betas: of Adam and AdamW.
-
-    >>> OptimizerChoice("adma")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: Unknown optimizer 'adma'. Did you mean 'adam'? ...
     """
 
     name: str = "adam"
@@ -51,11 +46,7 @@ class OptimizerChoice:
         learning_rate: float,
         captured: bool = False,
     ) -> torch.optim.Optimizer:
-        """The optimizer of some parameters.
-
-        With ``captured``, one whose steps can be captured as CUDA graphs: its learning rate is a
-        tensor.
-        """
+        """The optimizer of some parameters; ``captured``: its steps may go into CUDA graphs."""
         if self.name == "sgd":
             return torch.optim.SGD(
                 parameters, learning_rate, momentum=self.momentum, weight_decay=self.weight_decay

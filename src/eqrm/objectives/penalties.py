@@ -1,9 +1,4 @@
-"""Mean risk plus a penalty on outputs or gradients: IRM, IGA, SD.
-
-The code beside the quantile-risk paper divides a penalised loss by the penalty weight when
-that exceeds 1. Scaling is a matter of training, so it is not here but offered by name, as the
-loss scaling ``"penalty-weight"`` (``eqrm.objectives.loss_scaling``).
-"""
+"""Mean risk plus a penalty on outputs or gradients: IRM, IGA, SD."""
 
 from __future__ import annotations
 
@@ -35,11 +30,7 @@ class IRM(Objective):
     product can be negative, and trained on one fixed batch it runs away: it is meant for fresh
     batches.
 
-    DomainBed always uses the two halves, and anneals: 500 steps with λ = 1, then λ and a fresh
-    Adam (see :meth:`recommended_phases`). Its default is λ = 100, searched over 10^U(−1, 5).
-
-    >>> IRM(penalty_weight=10.0).penalty_weight
-    10.0
+    DomainBed always uses the two halves.
     """
 
     name = "irm"
@@ -109,14 +100,7 @@ class IGA(Objective):
     the gradient in the parameters, Var_e(g) = mean_e‖g_e − ḡ‖². One domain has no variance.
 
     DomainBed sums over domains where the paper averages, and treats ḡ as a constant. The latter
-    changes nothing: Σ_e(g_e − ḡ) = 0, so ḡ's own derivative drops out. Its λ is therefore m
-    times smaller than ours for the same loss: 1000 by default, searched over 10^U(1, 5).
-
-    >>> IGA(penalty_weight=-1)
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: IGA's penalty_weight (weight λ of the variance of the gradients)
-        must be a number of at least 0, got -1.
+    changes nothing: Σ_e(g_e − ḡ) = 0, so ḡ's own derivative drops out.
     """
 
     name = "iga"
@@ -139,21 +123,16 @@ class IGA(Objective):
         yield Update(loss, parameters)
 
     def penalty(self, risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Tensor:
-        """trace Var_e(∇R_e)."""
-        return gradient_variance(risks, parameters)
-
-
-def gradient_variance(risks: list[Tensor], parameters: tuple[Tensor, ...]) -> Tensor:
-    """trace Var_e(∇R_e), divided by the number of domains, differentiable once more."""
-    gradients = [
-        torch.autograd.grad(risk, parameters, create_graph=True, materialize_grads=True)
-        for risk in risks
-    ]
-    variances = [
-        torch.stack(of_one).var(dim=0, unbiased=False).sum()
-        for of_one in zip(*gradients, strict=True)
-    ]
-    return torch.stack(variances).sum()
+        """trace Var_e(∇R_e), divided by the number of domains, differentiable once more."""
+        gradients = [
+            torch.autograd.grad(risk, parameters, create_graph=True, materialize_grads=True)
+            for risk in risks
+        ]
+        variances = [
+            torch.stack(of_one).var(dim=0, unbiased=False).sum()
+            for of_one in zip(*gradients, strict=True)
+        ]
+        return torch.stack(variances).sum()
 
 
 @dataclass(eq=False, repr=False)
@@ -162,13 +141,7 @@ class SD(Objective):
 
     Minimises the mean risk + λ·(mean squared output): large logits on the features learned first
     no longer starve the others of gradient. The paper writes λ/2·‖ŷ‖² for one logit per example;
-    the mean over examples and outputs (DomainBed's form, whose default is λ = .1, searched over
-    10^U(−5, −1)) keeps λ free of how many there are, and is the paper's at half of its λ.
-
-    It looks at domains only to let each count once.
-
-    >>> SD().penalty_weight
-    0.1
+    the mean over examples and outputs (DomainBed's form) is the paper's at half of its λ.
     """
 
     name = "sd"
@@ -191,9 +164,6 @@ class DomainBedIRM(IRM):
 
     The halves are every other example of a domain's batch. The paper's own experiments square
     the gradient of the whole batch. DomainBed's weight is 1, not 0, before the annealing ends.
-
-    >>> DomainBedIRM().unbiased
-    True
     """
 
     preset = "domainbed"
@@ -204,11 +174,7 @@ class DomainBedIRM(IRM):
 
 @dataclass(eq=False, repr=False)
 class DomainBedIGA(IGA):
-    """IGA with a sum over domains in the penalty (Koyama & Yamaguchi 2020 have their mean).
-
-    >>> DomainBedIGA().penalty_weight
-    1000.0
-    """
+    """IGA with a sum over domains in the penalty (Koyama & Yamaguchi 2020 have their mean)."""
 
     preset = "domainbed"
 

@@ -29,11 +29,6 @@ class Mixup(Objective):
     label. The mean is over domains i.
 
     Every example of domain i takes a random partner from j, so domains may have different sizes.
-    DomainBed cuts both to the smaller and pairs them in order, and with one domain it pairs each
-    example with itself. It has a = .2, searched over 10^U(−1, 1).
-
-    >>> Mixup(concentration=0.4).concentration
-    0.4
     """
 
     name = "mixup"
@@ -89,13 +84,9 @@ class RSC(Objective):
     3. do so only for the ``example_drop`` share of examples whose true-class probability falls
        most when muted (section 3.3); then descend the usual loss (eq. 5).
 
-    Shares are rounded down to whole features and examples, so a share of 0 is ERM. DomainBed
-    compares with percentiles and mutes at least one of each; both shares are ⅓ there, searched
-    over U(0, .5). Feature maps are muted entry by entry. Needs a classifier
-    (cross-entropy, or binary cross-entropy with one logit).
-
-    >>> RSC(feature_drop=0.5).example_drop
-    0.3333333333333333
+    Shares are rounded down to whole features and examples, so a share of 0 is ERM. Feature maps
+    are muted entry by entry. Needs a classifier (cross-entropy, or binary cross-entropy with one
+    logit).
     """
 
     name = "rsc"
@@ -120,8 +111,10 @@ class RSC(Objective):
         return torch.maximum(keep, spared.reshape(-1, *[1] * (z.ndim - 1)))
 
     def kept(self, values: Tensor, share: float) -> Tensor:
-        """1 everywhere but at the ``share`` of largest values of each row, where it is 0."""
-        return _without_largest(values, share)
+        """1 everywhere but at the ⌊share · columns⌋ largest values of each row, where it is 0."""
+        drop = int(share * values.shape[1] + 1e-9)  # a third of 3 is one, not 0.999…
+        largest = values.topk(drop, dim=1).indices
+        return torch.ones_like(values).scatter(1, largest, 0.0)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor, on muted features."""
@@ -129,13 +122,6 @@ class RSC(Objective):
         mask = self.mask(features, batch.y, predictor)
         losses = predictor.losses(predictor.head(features * mask), batch.y)
         yield Update(mean_risk(losses, batch), tuple(predictor.parameters()))
-
-
-def _without_largest(values: Tensor, share: float) -> Tensor:
-    """1 everywhere but at the ⌊share · columns⌋ largest values of each row, where it is 0."""
-    drop = int(share * values.shape[1] + 1e-9)  # a third of 3 is one, not 0.999…
-    largest = values.topk(drop, dim=1).indices
-    return torch.ones_like(values).scatter(1, largest, 0.0)
 
 
 @dataclass(eq=False, repr=False)
@@ -150,15 +136,10 @@ class SagNet(Objective):
     3. *adversary*: the featurizer makes that second head as unsure as it can,
        λ·mean[−(1/K)Σ_k log p_k]: it learns features whose style says nothing about the class.
 
-    Only the first head predicts. :meth:`prepare` builds the style head as a fresh copy of the
-    head. With ``split_at=k`` the network is cut after the k-th module of a sequential featurizer,
-    and all that follows becomes content head and style head, as the paper cuts a ResNet in the
-    middle so that style is taken over each channel of a feature map. Without it the cut is
-    between featurizer and head, as in DomainBed, which also mixes variances where the paper
-    mixes standard deviations. λ = .1, searched over 10^U(−2, 1). Needs a classifier.
-
-    >>> SagNet(adversarial_weight=1.0).adversarial_weight
-    1.0
+    Only the first head predicts. With ``split_at=k`` the network is cut after the k-th module of
+    a sequential featurizer, and all that follows becomes content head and style head, as the paper
+    cuts a ResNet in the middle. Without it the cut is between featurizer and head, as in
+    DomainBed. Needs a classifier.
     """
 
     name = "sagnet"
@@ -238,14 +219,6 @@ def randomise_style(features: Tensor, variances: bool = False) -> Tensor:
 
     The mixing share is uniform on [0, 1], one draw per example; it mixes means and standard
     deviations, or means and unbiased ``variances``.
-
-    >>> features = torch.randn(4, 6)
-    >>> mixed = randomise_style(features)
-    >>> mean, variance = style_of(mixed)
-    >>> content = (mixed - mean) / variance.sqrt()
-    >>> mean, variance = style_of(features)
-    >>> bool(torch.isclose(content, (features - mean) / variance.sqrt(), atol=1e-3).all())
-    True
     """
     mean, variance = style_of(features, variances)
     other = torch.randperm(len(features), device=features.device)
@@ -289,9 +262,6 @@ class DomainBedMixup(Mixup):
 
     Pairs of domains are a random circle, with one share per pair; the larger batch of a pair is
     cut to the size of the smaller. The paper has one shuffled batch and no domains.
-
-    >>> DomainBedMixup().concentration
-    0.2
     """
 
     preset = "domainbed"
@@ -328,9 +298,6 @@ class DomainBedRSC(RSC):
     interpolated between values: at least one feature and one example, also at a share of 0. The
     paper mutes a number of features that is the share of all, and alternates between muting
     whole channels and places, which DomainBed's vectors of features do not have.
-
-    >>> DomainBedRSC(feature_drop=0.5).example_drop
-    0.3333333333333333
     """
 
     preset = "domainbed"
@@ -347,9 +314,6 @@ class DomainBedSagNet(SagNet):
 
     The paper cuts a ResNet in the middle, and mixes standard deviations of channels. DomainBed's
     styles are the mean and the variance (over d − 1) of an example's d features.
-
-    >>> DomainBedSagNet().adversarial_weight
-    0.1
     """
 
     preset = "domainbed"

@@ -21,7 +21,6 @@ from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import Level
 from eqrm.measures import (
-    DISTRIBUTIONS,
     UNBOUNDED,
     Estimator,
     below_one,
@@ -88,8 +87,6 @@ class EQRM(RiskObjective):
         memory: a :class:`~eqrm.objectives.risk_memory.RiskMemory` for batches that hold a few
             of many domains. It is used and filled in training mode only.
         options: further arguments of the distribution, such as ``{"gradient": "bisection"}``.
-
-    ``objective(losses, domains)`` is the one line for a training loop:
 
     >>> losses = torch.tensor([0.2, 0.4, 0.9, 0.7], requires_grad=True)
     >>> loss = EQRM(alpha=0.9)(losses, ["Oslo", "Oslo", "Rome", "Rome"])
@@ -179,9 +176,7 @@ class EQRM(RiskObjective):
         if self.memory is None or not self.training:
             return super().of_batch(risks)
         refuse_bad_risks(risks.values)  # before they are remembered
-        # What others write may know domains by their places, or ask for weights.
-        own = type(self) in (EQRM, Superquantile) and self.estimator in DISTRIBUTIONS.values()
-        return self.memory.estimate(self.of_risks, risks, own and self.domain_weights is None)
+        return self.memory.estimate(self.of_risks, risks)
 
     def kernel(self, num_domains: int) -> Kernel | None:
         """For the KDE with a rule that follows the spread of the risks."""
@@ -255,7 +250,6 @@ class VREx(RiskObjective):
     """Variance risk extrapolation (Krueger et al. 2021, Eq. 8): mean + β·variance of the risks.
 
     As in its published code the variance is the mean squared deviation, divided by m.
-    DomainBed trains 500 steps with β = 1 first.
 
     >>> VREx(penalty_weight=1.0).of_risks(torch.tensor([1.0, 3.0]))
     tensor(3.)
@@ -376,16 +370,12 @@ class GroupDRO(RiskObjective):
 class DomainBedEQRM(EQRM):
     """EQRM as published (Eastwood et al. 2022): the gradient through bisection, and h = 1.06·….
 
-    The published code back-propagates through the steps of a bisection, in which only the two
-    ends depend on the risks. The result is not the gradient of the quantile (:class:`eqrm.KDE`
-    describes it), and the rule for the bandwidth rounds (4/3)^⅕ to 1.06.
+    The result is not the gradient of the quantile (:class:`eqrm.KDE` describes it), and the rule
+    for the bandwidth rounds (4/3)^⅕ to 1.06.
 
     In DomainBed's random searches the length of the burn-in is not an integer and is compared by
     ==, so Adam is not reset and the learning rate of EQRM is never used, which the paper does not
     say. Here the burn-in is an integer, as DomainBed's default (2500) is, and the switch happens.
-
-    >>> DomainBedEQRM(alpha=0.9).bandwidth
-    'gaussian-optimal-1.06'
     """
 
     preset = "domainbed"

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -24,8 +22,6 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.execution import can_look
 from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
 from eqrm.risks import DomainRisks
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -133,13 +129,12 @@ class RiskMemory(nn.Module):
         sizes = _checked_sizes(domain_sizes, num_domains)
         self.register_buffer("domain_sizes", sizes, persistent=False)
 
-    def estimate(self, of_risks: OfRisks, batch: DomainRisks, any_domains: bool = False) -> Tensor:
+    def estimate(self, of_risks: OfRisks, batch: DomainRisks) -> Tensor:
         """Remember the batch, and return the objective over all remembered domains.
 
         Its value is ``of_risks(risks, weights)`` of the whole memory, or what :func:`denoised`
         leaves of it; its gradient flows into the risks of the batch, and with ``denoise`` also
-        into their sampling variances. An ``of_risks`` that takes the risks of ``any_domains`` may
-        be given those of the remembered ones alone, without weights, if they count the same.
+        into their sampling variances. Weights are None where all domains count the same.
         """
         if len(batch.values) != self.num_domains:
             raise DomainDataError(
@@ -147,24 +142,22 @@ class RiskMemory(nn.Module):
                 f"{len(batch.values)}. Build it as RiskMemory(num_domains) with the number of "
                 "domains of the training data."
             )
-        visited = _Visited(batch.counts)
+        present = batch.counts > 0
         noise = batch.sampling_variances if self.denoise else None
-        recalled = self._recall(batch, visited, None if noise is None else noise.detach())
-        seen = self._seen(visited, recalled.last_seen)
-        if seen is not None and (any_domains or len(seen) == self.num_domains):
-            value = self._of_seen(of_risks, batch.values, visited.number, recalled.risks, seen)
+        recalled = self._recall(batch, present, None if noise is None else noise.detach())
+        weights = self._weights(recalled.last_seen, recalled.step)
+        share = self._share(present, weights)
+        risks = _flowing_into(batch.values, share, recalled.risks)
+        if noise is not None:
+            # The slope in a risk meets the batch's noise only to the share that it has in the
+            # memory; no more of it may be taken back.
+            variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
+            variances = with_common_losses(variances, recalled.unit_variances, weights)
+            value = denoised(of_risks, risks, variances, weights)
+        elif self._count_the_same and can_look(weights) and bool(weights.all()):
+            value = of_risks(risks, None)  # quicker, where a look costs nothing
         else:
-            weights = self._weights(recalled.last_seen, recalled.step)
-            share = self._share(visited, weights)
-            risks = _flowing_into(batch.values, share, recalled.risks)
-            if noise is None:
-                value = of_risks(risks, weights)
-            else:
-                # The slope in a risk meets the batch's noise only to the share that it has in the
-                # memory; no more of it may be taken back.
-                variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
-                variances = with_common_losses(variances, recalled.unit_variances, weights)
-                value = denoised(of_risks, risks, variances, weights)
+            value = of_risks(risks, weights)
         self._remember(recalled)
         return value.to(batch.values.dtype)
 
@@ -172,26 +165,6 @@ class RiskMemory(nn.Module):
     def _count_the_same(self) -> bool:
         """Whether all domains that were seen have the same weight."""
         return self.half_life is None and not self.denoise
-
-    def _seen(self, visited: _Visited, last_seen: Tensor) -> Places | None:
-        """Which domains were seen, if they count the same and a look costs nothing."""
-        if not self._count_the_same or visited.places is None:
-            return None
-        return np.flatnonzero(last_seen.numpy() >= 0)
-
-    def _of_seen(
-        self, of_risks: OfRisks, own: Tensor, number: Tensor, risks: Tensor, seen: Places
-    ) -> Tensor:
-        """The objective over the domains that were seen, all of which count the same."""
-        share = torch.scalar_tensor(len(seen) / max(1, int(number)), dtype=torch.float64)
-        places = None if len(seen) == self.num_domains else torch.from_numpy(seen)
-        try:
-            return of_risks(_flowing_into(own, share, risks, places), None)
-        except DomainDataError as error:
-            if error.index is None:
-                raise
-            domain = int(seen[error.index[-1]])
-            raise error.about(domain, (domain,)) from None
 
     def kernel(
         self,
@@ -221,20 +194,20 @@ class RiskMemory(nn.Module):
 
         return remembered
 
-    def _share(self, visited: _Visited, weights: Tensor) -> Tensor:
+    def _share(self, present: Tensor, weights: Tensor) -> Tensor:
         """1/(k·p_i): what the gradient through the i-th of k domains present is multiplied by.
 
         A slope of the objective is proportional to the domain's weight p_i; dividing by k·p_i
         makes the batch a sample of domains that all count the same. Without ageing, all p_i are
         equal. No gradient reaches a domain that is not in the batch, whatever its factor.
         """
-        present, number = visited.present, visited.number
+        number = present.sum()
         if self._count_the_same:
             return weights.sum() / number
         return torch.where(present, 1.0 / (torch.where(present, weights, 1.0) * number), 0.0)
 
     @torch.no_grad()
-    def _recall(self, batch: DomainRisks, visited: _Visited, noise: Tensor | None) -> Recalled:
+    def _recall(self, batch: DomainRisks, present: Tensor, noise: Tensor | None) -> Recalled:
         """R ← R + λ(r − R), with the variance of what noise it then holds.
 
         r has the variance s²/k, and the covariance s²/n with what was remembered of the same n
@@ -242,39 +215,34 @@ class RiskMemory(nn.Module):
         s² = 1 gives the unit variances.
         """
         step = self.step + 1
-        last_seen = visited.put(step.expand(self.num_domains), self.last_seen)
-        if self.averaging == 1.0 and noise is None:
-            risks = visited.put(batch.values, self.risks)
-            whole = torch.ones_like(step)
-            return Recalled(
-                risks, self.variances, self.unit_variances, last_seen, step, newest=whole
-            )
+        last_seen = torch.where(present, step, self.last_seen)
+        # In float64 also where the memory was cast with its model.
+        old_risks, variances, units = (
+            each.to(torch.float64) for each in (self.risks, self.variances, self.unit_variances)
+        )
         fresh = batch.values.to(torch.float64)
         known = (self.last_seen >= 0).to(torch.float64)
         rate = 1.0 - known * (1.0 - self.averaging)  # λ, and 1 at the first visit
-        risks = visited.put(self.risks + rate * (fresh - self.risks), self.risks)
-        variances, units, newest = self.variances, self.unit_variances, rate
+        newest = rate
+        if self.averaging < 1.0:
+            fresh = old_risks + rate * (fresh - old_risks)
+        risks = torch.where(present, fresh, old_risks)
         if noise is not None:
             common = (batch.counts / self.domain_sizes).clamp(max=1.0)  # k/n
             old, new = (1.0 - rate) ** 2, rate * (rate + 2.0 * (1.0 - rate) * common)
-            variances = visited.put(old * variances + new * noise, variances)
-            units = visited.put(old * units + new / batch.counts, units)
+            variances = torch.where(present, old * variances + new * noise, variances)
+            units = torch.where(present, old * units + new / batch.counts, units)
             newest = rate + (1.0 - rate) * common
         return Recalled(risks, variances, units, last_seen, step, newest)
 
     def _remember(self, recalled: Recalled) -> None:
         """Keep what is finite."""
-        names = ["risks", *(("variances", "unit_variances") if self.denoise else ())]
-        found = {name: getattr(recalled, name) for name in [*names, "last_seen"]}
-        # A sum is finite if all are (but for overflow), and much cheaper than a look at each.
-        if not can_look(recalled.risks) or not math.isfinite(
-            sum(float(found[name].sum()) for name in names)
-        ):
-            finite = recalled.risks.isfinite()
-            if self.denoise:
-                finite &= recalled.variances.isfinite()
-            found = {n: torch.where(finite, new, getattr(self, n)) for n, new in found.items()}
-        for name, new in found.items():
+        names = ["risks", "last_seen", *(("variances", "unit_variances") if self.denoise else ())]
+        finite = recalled.risks.isfinite()
+        if self.denoise:
+            finite &= recalled.variances.isfinite()
+        for name in names:
+            new = torch.where(finite, getattr(recalled, name), getattr(self, name))
             keep_state(self, name, new)
         keep_state(self, "step", recalled.step)
 
@@ -317,64 +285,23 @@ class RiskMemory(nn.Module):
         return float(reliability(self.risks, variances, weights))
 
 
-class _Visited:
-    """The domains of a batch: by their places where a look costs nothing, which is cheaper."""
-
-    def __init__(self, counts: Tensor) -> None:
-        self.counts = counts
-        self.places: Tensor | None = None
-        if can_look(counts):
-            self.places = torch.from_numpy(np.flatnonzero(counts.numpy()))
-
-    @property
-    def present(self) -> Tensor:
-        """Which domains they are (m,)."""
-        return self.counts > 0
-
-    @property
-    def number(self) -> Tensor:
-        """How many."""
-        if self.places is None:
-            return self.present.sum()
-        return torch.scalar_tensor(len(self.places), dtype=torch.int64)
-
-    def put(self, new: Tensor, old: Tensor) -> Tensor:
-        """New values of theirs, old values of the others; in float64 unless they are integers."""
-        kept = old.to(torch.float64) if old.is_floating_point() else old
-        if self.places is None:
-            return torch.where(self.present, new.to(kept.dtype), kept)
-        return kept.index_copy(0, self.places, new.index_select(0, self.places).to(kept.dtype))
-
-
 class _FlowingInto(torch.autograd.Function):
-    """What is remembered, with a gradient that flows into the batch's own, times a factor.
-
-    With ``places``, only what is remembered of these domains.
-    """
+    """What is remembered, with a gradient that flows into the batch's own, times a factor."""
 
     @staticmethod
-    def forward(
-        ctx: Any, own: Tensor, factor: Tensor, remembered: Tensor, places: Tensor | None
-    ) -> Tensor:
-        ctx.save_for_backward(factor, places)
-        ctx.dtype, ctx.domains = own.dtype, len(own)
-        if places is None:
-            return remembered.view_as(remembered)
-        return remembered.index_select(0, places)
+    def forward(ctx: Any, own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
+        ctx.save_for_backward(factor)
+        ctx.dtype = own.dtype
+        return remembered.view_as(remembered)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        factor, places = ctx.saved_tensors
-        slopes = (factor * grad).to(ctx.dtype)
-        if places is not None:
-            slopes = slopes.new_zeros(ctx.domains).index_copy(0, places, slopes)
-        return slopes, None, None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (factor,) = ctx.saved_tensors
+        return (factor * grad).to(ctx.dtype), None, None
 
 
-def _flowing_into(
-    own: Tensor, factor: Tensor, remembered: Tensor, places: Tensor | None = None
-) -> Tensor:
-    value: Tensor = _FlowingInto.apply(own, factor, remembered, places)  # type: ignore[no-untyped-call]
+def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
+    value: Tensor = _FlowingInto.apply(own, factor, remembered)  # type: ignore[no-untyped-call]
     return value
 
 

@@ -49,16 +49,11 @@ class RiskObjective(Objective):
 
     ``objective(losses, domains)`` takes one loss and one domain per example, for people with
     their own training loop; ``objective.of_risks(risks)`` takes the risks themselves.
-
-    With several ``torch.distributed`` processes the domains of all of them count, and the loss
-    is that of one process with all the data (its gradient is meant for
-    DistributedDataParallel); set ``across_processes`` to False to keep to one's own.
-
-    Batches in which risks cannot be measured are warned of
-    (:mod:`~eqrm.objectives.training_warnings`), unless ``watches_batches`` is False.
     """
 
     across_processes: bool = True
+    """Whether the domains of all ``torch.distributed`` processes count; the gradient is then meant
+    for DistributedDataParallel."""
     watches_batches: bool = True
     """Whether to warn of batches that are too small to measure risks in."""
 
@@ -148,8 +143,7 @@ def _has_own_kernel(kind: type[RiskObjective]) -> bool:
 class OnTotals(torch.autograd.Function):
     """From losses to the objective on a GPU: sums per domain, a kernel, and the gradient at once.
 
-    All launches but a product are made forward: in the backward pass, which runs in a thread of
-    autograd's, each would cost the host several times as much.
+    All launches but a product are made forward, where each costs the host much less.
     """
 
     @staticmethod
@@ -182,11 +176,6 @@ def keep_state(module: nn.Module, name: str, value: Tensor) -> None:
 
     A captured CUDA graph needs the buffer changed in place. Compiled code must not do that:
     its backward pass may compute things again from the buffer, and would find the new value.
-
-    >>> module = nn.BatchNorm1d(1)
-    >>> keep_state(module, "running_mean", torch.tensor([3.0]))
-    >>> module.running_mean
-    tensor([3.])
     """
     if torch.compiler.is_compiling():
         setattr(module, name, value.detach())
@@ -196,13 +185,7 @@ def keep_state(module: nn.Module, name: str, value: Tensor) -> None:
 
 
 def refuse_bad_risks(risks: Tensor) -> None:
-    """Name the first risk that is not finite; on the CPU only, where looking costs nothing.
-
-    >>> refuse_bad_risks(torch.tensor([0.5, float("nan")]))
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.DomainDataError: The risk of domain 1 is nan. Risks must be finite: ...
-    """
+    """Name the first risk that is not finite; on the CPU only, where looking costs nothing."""
     if not can_look(risks):
         return
     if math.isfinite(total(risks)):  # much cheaper than a look at each
@@ -220,11 +203,7 @@ def refuse_bad_risks(risks: Tensor) -> None:
 
 
 def several_processes() -> bool:
-    """Whether a process group of more than one process is up.
-
-    >>> several_processes()
-    False
-    """
+    """Whether a process group of more than one process is up."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 

@@ -1,10 +1,8 @@
 """What objectives warn of: quantiles that do not behave as expected, and batches too small.
 
-A plain mean is the same over any batches. A quantile is not: the risk of a domain, measured on a
-few rows, is mostly noise, and the quantile of noise is lowest for a model that is unsure of
-everything. In an ordinary shuffled DataLoader with 128 rows and 100 domains training ends as a
-coin flip (docs/many-domains.md has the numbers). What is looked at are the rows of each domain in
-the first :data:`LOOKS` batches of a training:
+The risk of a domain, measured on a few rows, is mostly noise, and the quantile of noise is lowest
+for a model that is unsure of everything (docs/many-domains.md has the numbers). What is looked at
+are the rows of each domain in the first :data:`LOOKS` batches of a training:
 
 - Where all domains come in every batch with as many rows, and their risks stay alike from one batch
   to the next, these are the whole data, or risks that are not noise: no warning.
@@ -73,12 +71,6 @@ class LowQuantileWatch:
 
     On a GPU the numbers are fetched without waiting for them, so the warning comes a step or
     more later. Compiled code and CUDA graphs are not watched.
-
-    >>> watch = LowQuantileWatch(Level(0.1))
-    >>> watch.look(torch.tensor(0.9), torch.tensor([1.0, 2.0]), None)
-    Traceback (most recent call last):
-        ...
-    eqrm.objectives.training_warnings.QuantileBelowRisksWarning: The quantile at alpha = 0.1 ...
     """
 
     possible_below = 0.5
@@ -113,11 +105,7 @@ class LowQuantileWatch:
 
 
 def lowest_pair(quantile: Tensor, risks: Tensor, weights: Tensor | None) -> Tensor:
-    """(2,): the quantile that lies furthest below its risks, and the smallest of those risks.
-
-    >>> lowest_pair(torch.tensor(0.5), torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0]))
-    tensor([0.5000, 2.0000], dtype=torch.float64)
-    """
+    """(2,): the quantile that lies furthest below its risks, and the smallest of those risks."""
     seen = risks if weights is None else torch.where(weights > 0, risks, math.inf)
     quantiles, smallest = quantile.double().reshape(-1), seen.double().amin(-1).reshape(-1)
     worst = (quantiles - smallest).argmin()

@@ -28,12 +28,7 @@ class Batches(Protocol):
 
 
 def resident(data: DomainData, device: torch.device) -> DomainData:
-    """The data on the device, or as it is if it would fill a GPU.
-
-    >>> data = DomainData(torch.zeros(2, 1), torch.zeros(2), torch.tensor([0, 1]), ("a", "b"))
-    >>> resident(data, torch.device("cpu")).device
-    device(type='cpu')
-    """
+    """The data on the device, or as it is if it would fill a GPU."""
     if device.type == "cuda" and isinstance(data.x, Tensor) and not data.x.is_cuda:
         free, _ = torch.cuda.mem_get_info(device)
         if data.x.numel() * data.x.element_size() > LARGEST_SHARE * free:
@@ -125,11 +120,7 @@ class StepTaker:
 
 
 def may_be_captured(batch: Batch) -> bool:
-    """Whether all of a batch is tensors on a GPU, its rows sorted by domain and of one weight.
-
-    >>> may_be_captured(Batch(torch.zeros(1, 2), torch.zeros(1), torch.tensor([0]), 1))
-    False
-    """
+    """Whether all of a batch is tensors on a GPU, its rows sorted by domain and of one weight."""
     tensors = _tensors(batch)
     on_gpu = all(isinstance(each, Tensor) and each.is_cuda for each in tensors)
     return on_gpu and batch.sizes is not None and batch.weights is None

@@ -30,7 +30,6 @@ from eqrm.evaluation.references import References, references_of
 from eqrm.level import Level
 from eqrm.predictors.base import LOSSES, Loss, Predictor
 from eqrm.risks import MeasuredRisks, Numbers
-from eqrm.text import counted
 from eqrm.training.device_data import rows_on
 from eqrm.training.processes import messages_of_all, rank, summed, world_size
 
@@ -249,51 +248,20 @@ Array = NDArray[Any]
 def check_metrics(
     names: Sequence[str], loss: str | Loss, outputs: torch.Size, data: DomainData
 ) -> None:
-    """Refuse metrics that a predictor and its data cannot have; ``outputs`` is a batch's shape.
-
-    >>> data = DomainData(torch.zeros(2, 1), torch.zeros(2), torch.arange(2), ("a", "b"))
-    >>> check_metrics(["macro-f1"], "squared", torch.Size([2, 1]), data)
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: The metric 'macro-f1' needs classes (the loss 'cross-entropy') or
-        labels 0 and 1 ('binary-cross-entropy'), but the loss is 'squared'. ...
-    """
-    for name in names:
-        metric, tasks = set_metric(name), data.y[:1].numel()
-        if loss not in (CLASSES, LABELS):
-            shown = "a function" if callable(loss) else repr(loss)
+    """Refuse metrics that a predictor and its data cannot have; ``outputs`` is a batch's shape."""
+    tasks, y = data.y[:1].numel(), data.y
+    for metric in map(set_metric, names):
+        classes = loss == CLASSES and len(outputs) == 2 and tasks == 1
+        whole = loss == LABELS and bool((y.isnan() | (y == 0) | (y == 1)).all())
+        if not classes and not (whole and (tasks == 1 or metric.ranks)):
+            ranked = " and ".join(each.name for each in SET_METRICS.values() if each.ranks)
             raise SettingError(
-                f"The metric {name!r} needs classes (the loss {CLASSES!r}) or labels 0 and 1 "
-                f"({LABELS!r}), but the loss is {shown}. Change "
-                "the loss, or remove it from training.metrics."
+                f"The metric {metric.name!r} needs one class per example (the loss {CLASSES!r}) or "
+                f"labels 0 and 1 ({LABELS!r}; of several tasks for {ranked} only), but the loss is "
+                f"{'a function' if callable(loss) else repr(loss)} and targets, between "
+                f"{float(y.min()):g} and {float(y.max()):g}, have the shape {tuple(y.shape)}. "
+                "Remove it from training.metrics."
             )
-        if loss == CLASSES and (len(outputs) != 2 or tasks != 1):
-            raise SettingError(
-                f"The metric {name!r} needs one class and a score of each class per example, but "
-                f"targets are {tuple(data.y.shape)} and outputs (n, {_shown(outputs)}). Remove it "
-                "from training.metrics."
-            )
-        if loss == LABELS and tasks > 1 and not metric.ranks:
-            ranked = " or ".join(each.name for each in SET_METRICS.values() if each.ranks)
-            raise SettingError(
-                f"The metric {name!r} needs one class per example, but examples have labels of "
-                f"{tasks} tasks. Use {ranked} in training.metrics."
-            )
-        if loss == LABELS:
-            _refuse_soft(name, data.y)
-
-
-def _shown(outputs: torch.Size) -> str:
-    return ", ".join(map(str, outputs[1:]))
-
-
-def _refuse_soft(name: str, y: Tensor) -> None:
-    soft = y[~(y.isnan() | (y == 0) | (y == 1))]
-    if len(soft):
-        raise SettingError(
-            f"The metric {name!r} needs labels 0 and 1, but {counted(len(soft), 'label')} lie "
-            f"between them, such as {float(soft[0]):g}. Remove it from training.metrics."
-        )
 
 
 def metrics_of_outputs(

@@ -69,13 +69,7 @@ def completed_phases(
     learning_rate: float,
     schedule: str = "constant",
 ) -> tuple[Phase, ...]:
-    """Phases with the run's own objective, rate, schedule and steps in place of what they left out.
-
-    >>> phases = [Phase("erm", 400), Phase(learning_rate=1e-4)]
-    >>> done = completed_phases(phases, Phase("eqrm").minimised, steps=600, learning_rate=1e-3)
-    >>> [(phase.minimised.name, phase.steps, phase.learning_rate) for phase in done]
-    [('erm', 400, 0.001), ('eqrm', 200, 0.0001)]
-    """
+    """Phases with the run's own objective, rate, schedule and steps where they left them out."""
     given = sum(phase.steps for phase in phases if phase.steps is not None)
     open_ended = sum(phase.steps is None for phase in phases)
     if open_ended > 1:

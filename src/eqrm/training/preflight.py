@@ -31,11 +31,7 @@ from eqrm.training.training_settings import TrainingSettings
 
 
 def as_predictor(network: nn.Module, loss: str | Loss | None, batch_norm: str) -> Predictor:
-    """Any network as a predictor; a plain one needs a loss, and its outputs are its features.
-
-    >>> as_predictor(nn.Linear(2, 1), "squared", "trained").loss
-    'squared'
-    """
+    """Any network as a predictor; a plain one needs a loss, and its outputs are its features."""
     if isinstance(network, Predictor):
         if loss is not None:
             raise SettingError(
@@ -78,23 +74,14 @@ def check_run(
 
 
 def _check_pooled_labels(phases: Phases) -> None:
-    others = sorted(
-        {
-            phase.minimised.name
-            for phase in phases.phases
-            if not isinstance(phase.minimised, RiskObjective)
-        }
-    )
-    if others:
+    minimised = [phase.minimised for phase in phases.phases]
+    others = {each.name for each in minimised if not isinstance(each, RiskObjective)}
+    if others or world_size() > 1:
         raise SettingError(
-            "domain_risk: labels is for objectives that are functions of the domains' risks (ERM, "
-            f"EQRM, VREx, GroupDRO, superquantile, …), got {', '.join(others)}. Use one of those, "
-            "or domain_risk: examples."
-        )
-    if world_size() > 1:
-        raise SettingError(
-            f"domain_risk: labels needs one process, got {world_size()}. Train in one process, or "
-            "use domain_risk: examples."
+            "domain_risk: labels needs one process and objectives that are functions of the "
+            "domains' risks (ERM, EQRM, VREx, GroupDRO, superquantile, …), got "
+            f"{', '.join(sorted(others)) or f'{world_size()} processes'}. Use those, or "
+            "domain_risk: examples."
         )
 
 
@@ -192,15 +179,7 @@ def _check_risks(objective: Objective, num_domains: int) -> None:
 
 
 def check_targets(loss: str | Loss, outputs: torch.Size, data: DomainData) -> None:
-    """Refuse targets that a loss by name cannot take; ``outputs`` is the shape of a batch's.
-
-    >>> data = DomainData(torch.zeros(2, 1), torch.tensor([1, 2]), torch.arange(2), ("a", "b"))
-    >>> check_targets("binary-cross-entropy", torch.Size([2, 1]), data)
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: binary-cross-entropy needs targets between 0 and 1, but they lie
-        between 1 and 2. ...
-    """
+    """Refuse targets that a loss by name cannot take; ``outputs`` is the shape of a batch's."""
     if loss == "cross-entropy" and len(outputs) == 2:
         _check_classes(data.y, outputs[1])
     elif loss == "binary-cross-entropy":

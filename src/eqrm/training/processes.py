@@ -25,11 +25,7 @@ from eqrm.objectives.risk_objective import RiskObjective, several_processes
 
 
 def rank() -> int:
-    """The number of this process; 0 where there is one.
-
-    >>> rank(), world_size()
-    (0, 1)
-    """
+    """The number of this process; 0 where there is one."""
     return dist.get_rank() if several_processes() else 0
 
 
@@ -108,22 +104,14 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
 
 
 def summed(values: Tensor) -> Tensor:
-    """The sum over all processes; the tensor itself where there is one.
-
-    >>> summed(torch.tensor([1.0]))
-    tensor([1.])
-    """
+    """The sum over all processes; the tensor itself where there is one."""
     if several_processes():
         dist.all_reduce(values)
     return values
 
 
 def any_process(flag: bool) -> bool:
-    """Whether the flag is up in any process, the same answer in all.
-
-    >>> any_process(True)
-    True
-    """
+    """Whether the flag is up in any process, the same answer in all."""
     if not several_processes():
         return flag
     raised = torch.tensor([float(flag)])
@@ -131,11 +119,7 @@ def any_process(flag: bool) -> bool:
 
 
 def messages_of_all(message: bytes) -> list[bytes]:
-    """The messages of all processes, in the order of their ranks.
-
-    >>> messages_of_all(b"here")
-    [b'here']
-    """
+    """The messages of all processes, in the order of their ranks."""
     if not several_processes():
         return [message]
     own = torch.frombuffer(bytearray(message), dtype=torch.uint8)
@@ -151,10 +135,7 @@ def messages_of_all(message: bytes) -> list[bytes]:
 
 
 def refuse_different(what: str, own: str) -> None:
-    """Refuse to continue where processes see different files, as without a common file system.
-
-    >>> refuse_different("checkpoints", "step-10")
-    """
+    """Refuse to continue where processes see different files, as without a common file system."""
     seen = {message.decode() for message in messages_of_all(own.encode())}
     if len(seen) > 1:
         raise SettingError(
@@ -178,11 +159,6 @@ class InterruptionWatch:
     """Remembers that the user pressed Ctrl-C (SIGINT) or a scheduler sent SIGTERM.
 
     A second Ctrl-C stops at once. Only the main thread can watch; elsewhere nothing is changed.
-
-    >>> with InterruptionWatch() as watch:
-    ...     signal.raise_signal(signal.SIGTERM)
-    ...     watch.asked()
-    True
     """
 
     def __init__(self) -> None:

@@ -35,14 +35,7 @@ class Display:
 
 
 class Lines(Display):
-    """A plain line per evaluation, and now and then where there are none: for files and pipes.
-
-    >>> shown = Lines(print, steps=100, step=0)
-    >>> shown.step(10, "erm", 0.5)
-    >>> shown.step(20, "erm", 0.25)
-    >>> shown.step(21, "erm", None)
-    step 20 of 100  erm  loss 0.25
-    """
+    """A plain line per evaluation, and now and then where there are none: for files and pipes."""
 
     def __init__(self, tell: Callable[[str], None], steps: int, step: int) -> None:
         super().__init__()
@@ -80,9 +73,6 @@ def display(wanted: bool | Callable[[str], None], steps: int, step: int) -> Iter
     """A :class:`Display` for a run of ``steps`` steps that begins at ``step``.
 
     A bar, nothing, or lines passed to a function.
-
-    >>> with display(False, 100, 0) as shown:
-    ...     shown.step(1, "erm", 0.5)
     """
     if not wanted:
         yield Display()

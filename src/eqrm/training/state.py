@@ -25,15 +25,7 @@ from eqrm.training.training_settings import EarlyStopping, TrainingSettings
 
 
 class StoppingWatch:
-    """The best evaluation so far, its weights, and how long ago it was.
-
-    >>> network = nn.Linear(1, 1)
-    >>> watch = StoppingWatch(EarlyStopping(0.5, patience=2))
-    >>> for step, quantile in enumerate([0.5, 0.4, 0.45, 0.41]):
-    ...     watch.look(step, quantile, network)
-    >>> watch.best_step, watch.over
-    (1, True)
-    """
+    """The best evaluation so far, its weights, and how long ago it was."""
 
     def __init__(self, rule: EarlyStopping) -> None:
         self.rule = rule
@@ -74,9 +66,8 @@ class StoppingWatch:
 class TrainingState:
     """Predictor, objective, optimizers, sampler, averages and counters of a run.
 
-    ``step`` counts all steps taken, ``phase`` is the number of the phase (−1 before the first),
-    ``divisor`` what the phase's losses are divided by (None until its first batch), ``erm_norm``
-    the norm of ERM's gradient at the first step (None where no loss scaling needs it).
+    ``phase`` is −1 before the first, ``divisor`` what the phase's losses are divided by (None until
+    its first batch), ``erm_norm`` the norm of ERM's gradient at the first step, where it is needed.
     """
 
     def __init__(
@@ -155,8 +146,8 @@ class TrainingState:
         try:
             for number in range(int(state["phase"]) + 1):
                 self.enter_phase(number)
-            _load_module("predictor", self.predictor, state["predictor"])
-            _load_module("objective", self.objective, state["objective"])
+            self.predictor.load_state_dict(state["predictor"])
+            self.objective.load_state_dict(state["objective"])
             for name in ("optimizers", "batches", "average", "stopping"):
                 part = getattr(self, name)
                 if (part is None) != (state[name] is None):
@@ -178,23 +169,6 @@ class TrainingState:
             raise CheckpointError(f"It does not fit this run ({error}).") from None
 
 
-def _load_module(what: str, module: torch.nn.Module, saved: Mapping[str, Tensor]) -> None:
-    """Load a state whose names, shapes and types are the module's own."""
-    own = module.state_dict()
-    if set(own) != set(saved):
-        odd = sorted(set(own) ^ set(saved))[0]
-        where = "lacks" if odd in own else "has, unlike this run,"
-        raise CheckpointError(f"Its {what} {where} {odd!r}. It belongs to another network.")
-    for name, tensor in own.items():
-        if tensor.shape != saved[name].shape or tensor.dtype != saved[name].dtype:
-            raise CheckpointError(
-                f"Its {what}'s {name!r} is {saved[name].dtype} of shape "
-                f"{tuple(saved[name].shape)}, and this run's {tensor.dtype} of shape "
-                f"{tuple(tensor.shape)}. It belongs to another network."
-            )
-    module.load_state_dict(dict(saved))
-
-
 def _random_states_of_all() -> list[Any]:
     """The random states of every process, in the order of their ranks."""
     described, tensors = flatten(random_states())
@@ -214,14 +188,7 @@ def _set_own_random_states(states: list[Any], seed: int, step: int) -> None:
 
 
 def seed_everything(seed: int, process: int = 0) -> None:
-    """Seed every generator; processes draw different numbers (their dropout masks differ).
-
-    >>> seed_everything(0)
-    >>> first = torch.rand(1)
-    >>> seed_everything(0)
-    >>> torch.equal(first, torch.rand(1))
-    True
-    """
+    """Seed every generator; processes draw different numbers (their dropout masks differ)."""
     words = np.random.SeedSequence([seed, process]).generate_state(3)
     torch.manual_seed(int(words[0]))
     np.random.seed(int(words[1]))  # noqa: NPY002 - users' transforms draw from it
@@ -229,14 +196,7 @@ def seed_everything(seed: int, process: int = 0) -> None:
 
 
 def random_states() -> dict[str, Any]:
-    """The state of every generator of this process.
-
-    >>> states = random_states()
-    >>> first = (torch.rand(1), np.random.rand(), random.random())
-    >>> set_random_states(states)
-    >>> first == (torch.rand(1), np.random.rand(), random.random())
-    True
-    """
+    """The state of every generator of this process."""
     version, internal, gauss = random.getstate()
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     return {

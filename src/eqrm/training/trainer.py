@@ -47,8 +47,7 @@ from eqrm.training.training_settings import TrainingSettings
 class Trained:
     """What a run ended with: the predictor, and its risks on held-out data by split.
 
-    ``stopped_early`` says whether early stopping ended it, ``began_at`` the step at which this call
-    began: equal to ``steps`` if the run was already finished.
+    ``began_at`` is the step at which this call began: ``steps`` if the run was already finished.
     """
 
     predictor: Predictor

@@ -141,12 +141,6 @@ def kde_quantile(
 
     ``bandwidth`` is a rule that knows its slope (:func:`knows_its_slope`), or a tensor of shape
     (..., 1), into whose graph the gradient flows on.
-
-    >>> risks = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
-    >>> q = kde_quantile(risks, SigmaRule(1.0), None, Level(0.5))
-    >>> q.backward()
-    >>> round(q.item(), 6), [round(g, 3) for g in risks.grad.tolist()]
-    (2.0, [0.24, 0.521, 0.24])
     """
     given, rule = (bandwidth, None) if isinstance(bandwidth, Tensor) else (None, bandwidth)
     settings = weights, rule, level

@@ -133,9 +133,6 @@ def quantile_in_gap(
 
     There S is flat to the last digit, and each side has half of the gradient, most of it at the
     risk beside the gap.
-
-    >>> quantile_in_gap(np.array([7.0, 1.0, 3.0, 5.0]), 0.01, Level(0.75), True).value
-    6.0
     """
     lower, size = level.alpha < 0.5, risks.size
     log_share = level.log_alpha if lower else level.log_tail

@@ -23,12 +23,6 @@ def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tens
 
     The scale is √(−2 log S(t)), which needs no inverse of Φ and is nearly linear below
     S = ½; levels under ½ are mirrored so that S is always there.
-
-    >>> from eqrm.level import Level
-    >>> centres = torch.tensor([-1.0, 1.0], dtype=torch.float64)
-    >>> log_weights = torch.full((2,), 0.5, dtype=torch.float64).log()
-    >>> round(roots_in_tensors(centres, log_weights, Level(0.8413447460685429)).item(), 4)
-    1.4931
     """
     lower = level.log_tail > -math.log(2.0)
     log_tail = level.log_alpha if lower else level.log_tail

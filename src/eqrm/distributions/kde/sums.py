@@ -256,13 +256,7 @@ class TailSums(KernelSums):
 
 
 def quantile_of_kernels(centres: Array, width: float, below: float) -> float:
-    """Near the quantile of two narrow kernels or more: that of the nearest one, or of the centres.
-
-    >>> quantile_of_kernels(np.arange(100.0), width=1.0, below=0.5)
-    49.5
-    >>> quantile_of_kernels(np.arange(0.0, 1000.0, 10.0), width=1.0, below=0.445)
-    440.0
-    """
+    """Near the quantile of two narrow kernels or more: that of the nearest, or of the centres."""
     place = max(below * centres.size - 0.5, 0.0)
     rank = min(int(place), centres.size - 2)
     parted = np.partition(centres, rank)
@@ -277,11 +271,7 @@ def quantile_of_kernels(centres: Array, width: float, below: float) -> float:
 
 
 def risk_near_quantile(risks: Array, weights: Array | None, level: Level) -> float:
-    """The risk that the quantile is nearest to when kernels are narrow.
-
-    >>> risk_near_quantile(np.array([3.0, 1.0, 2.0]), None, Level(0.5))
-    2.0
-    """
+    """The risk that the quantile is nearest to when kernels are narrow."""
     if weights is None:
         rank = min(int(level.alpha * risks.size), risks.size - 1)
         return float(np.partition(risks, rank)[rank])
@@ -302,9 +292,5 @@ def equal_weights(size: int) -> Array:
 def hermite(
     first: float, second: float, third: float, fourth: float
 ) -> tuple[float, float, float, float]:
-    """From the means of z … z⁴ under the density to the derivatives of the density over itself.
-
-    >>> hermite(1.0, 1.0, 1.0, 3.0)
-    (-1.0, 0.0, 2.0, 0.0)
-    """
+    """From the means of z … z⁴ under the density to the derivatives of the density over itself."""
     return -first, second - 1.0, 3.0 * first - third, fourth - 6.0 * second + 3.0

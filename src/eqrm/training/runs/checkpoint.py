@@ -46,17 +46,7 @@ class Found(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints in a folder, one file per step, the last ``keep`` of them.
-
-    >>> import tempfile
-    >>> checkpoints = Checkpoints(Path(tempfile.mkdtemp()), keep=2)
-    >>> for step in (10, 20, 30):
-    ...     checkpoints.save(step, {"step": step})
-    >>> [path.name for path in checkpoints.paths()]
-    ['step-000000020.safetensors', 'step-000000030.safetensors']
-    >>> checkpoints.newest().state
-    {'step': 30}
-    """
+    """The checkpoints in a folder, one file per step, the last ``keep`` of them."""
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder = folder
@@ -118,14 +108,7 @@ class Checkpoints:
 
 
 def write_checkpoint(path: Path, state: Any) -> None:
-    """Write a nested state of tensors and plain values; on the disk whole, or not at all.
-
-    >>> import tempfile, torch
-    >>> path = Path(tempfile.mkdtemp()) / "state.safetensors"
-    >>> write_checkpoint(path, {"step": 3, "weight": torch.ones(2)})
-    >>> read_checkpoint(path)
-    {'step': 3, 'weight': tensor([1., 1.])}
-    """
+    """Write a nested state of tensors and plain values; on the disk whole, or not at all."""
     write_archive(path, FORMAT, *flatten(state), durable=True)
 
 
@@ -213,14 +196,7 @@ def _digest_of(data: DomainData) -> str:
 
 
 def refuse_another_run(found: Any, own: Mapping[str, Any]) -> None:
-    """Refuse the checkpoint of a run with other phases, settings or data.
-
-    >>> refuse_another_run({"settings": {"seed": 0}}, {"settings": {"seed": 1}})
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.CheckpointError: It belongs to another run: its settings.seed is 0, and this run's
-        1. Use another folder, or start again (resume=False).
-    """
+    """Refuse the checkpoint of a run with other phases, settings or data."""
     if not isinstance(found, dict):
         raise CheckpointError("It does not say which run it belongs to.")
     difference = _first_difference(found, own, "")

@@ -1,7 +1,6 @@
 """A run is a folder: config.yaml, predictor.json, metrics.jsonl, checkpoint/, risks.parquet, DONE.
 
-Everything downstream (tables, reports, selection) reads these folders only. ``DONE`` is
-written last: a folder without it is a run that is not finished.
+``DONE`` is written last: a folder without it is a run that is not finished.
 """
 
 from __future__ import annotations
@@ -30,16 +29,7 @@ COLUMNS = ("split", "domain", "examples", "risk", "variance", "standard_error", 
 
 
 class RunFolder:
-    """The files of one run.
-
-    >>> import tempfile
-    >>> folder = RunFolder(Path(tempfile.mkdtemp()))
-    >>> folder.add_metrics({"step": 1, "loss": 0.5})
-    >>> folder.metrics()
-    [{'step': 1, 'loss': 0.5}]
-    >>> folder.done
-    False
-    """
+    """The files of one run."""
 
     def __init__(self, path: Path, checkpoints_kept: int = 2) -> None:
         self.path = path

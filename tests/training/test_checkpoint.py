@@ -132,3 +132,20 @@ def test_files_that_are_no_checkpoints_stay(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         checkpoints.save(step, {})
     assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "step-000000003.safetensors"}
+
+
+class Evil:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, ("touch pwned",)
+
+
+def test_a_pickle_is_refused_and_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save(Evil(), "a.safetensors")
+    with pytest.raises(CheckpointError, match="not a checkpoint of eqrm, or it is damaged"):
+        read_checkpoint(Path("a.safetensors"))
+    assert not Path("pwned").exists()

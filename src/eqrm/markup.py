@@ -65,20 +65,12 @@ def text(value: object) -> Markup:
 
 
 def typeset(sentence: str) -> str:
-    """A sentence with true minus signs before numbers, and levels that are not broken.
-
-    >>> typeset("from -1 to 2-fold"), typeset("α = 0.9")
-    ('from −1 to 2-fold', 'α\\xa0=\\xa00.9')
-    """
+    """A sentence with true minus signs before numbers, and levels that are not broken."""
     return _MINUS.sub("−", sentence).replace("α = ", "α\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
 def label(name: object) -> Markup:
-    """A name that may be broken after a hyphen, a dot and the like, but not inside a word.
-
-    >>> label("boosted_trees")
-    '<bdi class="name">boosted_<wbr>trees</bdi>'
-    """
+    """A name that may be broken after a hyphen, a dot and the like, but not inside a word."""
     full = str(name)
     shown = shortened(full, LONGEST_LABEL)
     parts = _WORD_PART.findall(shown)
@@ -89,21 +81,12 @@ def label(name: object) -> Markup:
 
 
 def lines_in_html(lines: str) -> Markup:
-    """A text of several lines, as they are.
-
-    >>> lines_in_html("a < b\\nc")
-    '<p>a &lt; b<br>c</p>'
-    """
+    """A text of several lines, as they are."""
     return Markup(f"<p>{'<br>'.join(map(text, lines.splitlines()))}</p>")
 
 
 def html_table(rows: Rows) -> Markup:
-    """A table, for a notebook, whose own style applies, or for a page.
-
-    >>> rows = [["", "mean"], ["ERM", Shown("0.5", "[0.4, ?]", best=True)]]
-    >>> print(html_table(rows).partition("<tbody>")[2])
-    <tr><th>ERM</th><td><b>0.5</b><br><small>[0.4, ?]</small></td></tr></tbody></table>
-    """
+    """A table, for a notebook, whose own style applies, or for a page."""
     head, *body = [[_in_html(cell) for cell in row] for row in rows]
     lines = "".join(
         f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
@@ -151,15 +134,6 @@ def latex_table(rows: Rows, head: Sequence[str] = ()) -> str:
     """A tabular (needs booktabs), with a rule above the first row whose name is quiet.
 
     ``head`` are lines of LaTeX in place of the headings.
-
-    >>> print(latex_table([["", "mean"], ["a_b", Shown("0.5", best=True)]]))
-    \\begin{tabular}{lc}
-    \\toprule
-     & mean \\\\
-    \\midrule
-    a\\_b & \\textbf{0.5} \\\\
-    \\bottomrule
-    \\end{tabular}
     """
     first, *body = [" & ".join(map(_in_latex, row)) + r" \\" for row in rows]
     quiet = [isinstance(row[0], Shown) and row[0].quiet for row in rows[1:]]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from eqrm.checks import CONFIDENCE
-from eqrm.cli.commands import inner_level, option, say, separated, typed_command
-from eqrm.cli.options import SEVERAL, NotWithin
+from eqrm.cli.commands import inner_level, option, say, typed_command
+from eqrm.cli.options import NotWithin
 from eqrm.errors import SettingError
 
 BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"
@@ -29,15 +29,10 @@ New = Annotated[
         metavar="FILE",
     ),
 ]
-Complete = Annotated[
-    list[str] | None,
-    option(
-        "Which domains have all their rows and are judged: all (default), earlier (all but the "
-        f"latest), none, or their names; the others are kept open. {SEVERAL}",
-        NEW,
-        metavar="DOMAINS",
-    ),
-]
+COMPLETE = (
+    "Which of the new domains have all their rows and are judged: all, or earlier (all but the "
+    "latest, whose rows are given again later)."
+)
 START = (
     "Start a watch over a certificate on these domains: evaluation.json of 'eqrm train', or what "
     "'eqrm evaluate --format json --output' wrote."
@@ -76,7 +71,7 @@ def watch(
         Path, typer.Argument(help="File that keeps the watch; --start creates it.", metavar="STATE")
     ],
     new: New = None,
-    complete: Complete = None,
+    complete: Annotated[str, option(COMPLETE, NEW)] = "all",
     start: Start = None,
     restart: Restart = None,
     predictor: Predictor = None,
@@ -133,7 +128,7 @@ def watch(
         start=start,
         restart=restart,
         new=new or (),
-        complete=separated(complete or []),
+        complete=complete,
     )
     say(f"{watch_in_words(found)}\n")  # whatever happens to the page
     write_watch_page(found.state, shown, typed_command())

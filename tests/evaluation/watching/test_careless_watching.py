@@ -41,16 +41,6 @@ def test_a_day_under_two_names_in_one_command_is_not_two_domains(
     refused(state, "--new", written(tmp_path, pd.concat([frame, twice]), "both.csv"))
 
 
-def test_days_with_a_time_zone_among_days_without_are_refused(
-    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Midnight of 1 March in New York, five hours after what the watch calls 1 March.
-    zoned = days(60, 2).assign(day=lambda f: f["day"] + "T00:00:00-05:00")
-    assert watch(state, "--new", written(tmp_path, days(60, 1), "a.csv")) == 0
-    refused(state, "--new", written(tmp_path, zoned, "b.csv"))
-    assert "one of them has a time zone" in capsys.readouterr().err
-
-
 def test_thousands_of_problems_are_not_thousands_of_sentences(
     state: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

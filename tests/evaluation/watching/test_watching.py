@@ -151,7 +151,7 @@ def test_all_problems_are_said_at_once(going: Path, capsys: pytest.CaptureFixtur
             ["--alpha", ".95", "--delta", ".1"],
             "--delta is 0.1, but the watch was",
         ),
-        (["--complete", "tomorrow"], "no open domain has this name"),
+        (["--complete", "tomorrow"], "Choose from: all, earlier"),
         (["--start", "ev.json", *COLUMNS, "--delta", ".01"], "watches another certificate"),
         (["--start", "ev.json", "--restart", "ev.json"], "cannot be combined"),
         (["--page", "w.state"], "--page must be a file of its own that ends in .html"),
@@ -178,7 +178,7 @@ def test_another_question_than_the_certified_one_is_refused(
     ("options", "words"),
     [
         (["--loss", "loss"], "--domain COLUMN is required"),
-        (["--label", "y", "--prediction", "p"], "new files need them too: --loss COLUMN"),
+        (["--label", "y", "--prediction", "p"], "so new files need --loss COLUMN, and nothing"),
         (["--metric", "brier"], "The certificate is about the loss, and --metric is 'brier'."),
         ([*COLUMNS, "--predictor", "modle"], "Did you mean 'model'?"),
         ([*COLUMNS, "--alpha", ".99"], "60 domains are too few to bound the 0.99-quantile"),

@@ -75,12 +75,6 @@ def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> B
     ``confidence`` (0.95) are those of the bounds; ``bounds`` are "plain" (the certificate),
     "spells", "recent" and "online", ``dependence`` adds the certificates for k-dependent domains,
     ``half_life`` is that of "recent".
-
-    >>> import eqrm
-    >>> risks = np.random.default_rng(0).normal(size=200)
-    >>> found = backtest(eqrm.evaluate(domains=np.arange(200), losses=risks), certify=60, judge=20)
-    >>> [(row.level, row.windows, round(row.share, 3)) for row in found.pooled]
-    [(0.5, 7, 0.643), (0.75, 7, 0.857), (0.9, 7, 0.971)]
     """
     plan = BacktestPlan.of(**settings)
     names = evaluation.domains

@@ -48,9 +48,6 @@ class BoundRule:
     ``kind`` is "plain" (the certificate for independent domains), "dependent" (with
     ``dependence`` k), "spells" (approximate), "recent" (weights that halve every ``half_life``
     domains; not a certificate) or "online" (adapted after every judged domain).
-
-    >>> BoundRule(DEPENDENT, dependence=2).name, BoundRule().name
-    ('dependence=2', 'plain')
     """
 
     kind: str = PLAIN
@@ -63,13 +60,7 @@ class BoundRule:
         return f"dependence={self.dependence}" if self.kind == DEPENDENT else self.kind
 
     def needed(self, alpha: float, confidence: float) -> float:
-        """The fewest domains that it takes; ∞ where no number is enough.
-
-        >>> BoundRule().needed(0.9, 0.95), BoundRule(DEPENDENT, 1).needed(0.9, 0.95)
-        (29, 71)
-        >>> BoundRule(RECENT, half_life=10).needed(0.9, 0.95)
-        15
-        """
+        """The fewest domains that it takes; ∞ where no number is enough."""
         if self.kind == ONLINE:
             return 1
         if self.kind == RECENT:
@@ -85,10 +76,6 @@ class BoundRule:
         """The bound from the risks of ``past`` domains (m,), beside those of ``later`` ones (n,).
 
         Both are in the order of time. A refusal for reasons that only the risks show is a result.
-
-        >>> found = BoundRule().judge(np.arange(40.0), np.array([3.0, 50.0]), 0.9, 0.95)
-        >>> found.bounds.tolist(), found.within, round(found.expected, 3)
-        ([39.0, 39.0], 1, 0.976)
         """
         if self.kind == ONLINE:
             online = OnlineBound(alpha)
@@ -154,10 +141,6 @@ class JudgedDomains:
         """How likely a share below α is for these many domains, if all are exchangeable.
 
         The number within the k-th smallest of m risks has a beta-binomial law.
-
-        >>> found = BoundRule().judge(np.arange(40.0), np.zeros(30), 0.9, 0.95)
-        >>> round(found.chance_below(0.9), 3)
-        0.03
         """
         from scipy.stats import betabinom
 
@@ -205,13 +188,7 @@ class BacktestPlan:
         dependence: int | Sequence[int] = (),
         half_life: float | None = None,
     ) -> BacktestPlan:
-        """All settings checked; what is wrong with them is raised at once.
-
-        >>> BacktestPlan.of(certify=20, judge=0, bounds=["spell"])
-        Traceback (most recent call last):
-        ...
-        eqrm.errors.SettingError: judge must be an integer of at least 1, got 0. Unknown bound ...
-        """
+        """All settings checked; what is wrong with them is raised at once."""
         sizes = tuple(certify) if isinstance(certify, Sequence) else (certify,)
         k = tuple(dependence) if isinstance(dependence, Sequence) else (dependence,)
         some, whole = POSITIVE_INTEGER.check, NON_NEGATIVE_INTEGER.check

@@ -68,15 +68,7 @@ class RiskAccumulator:
         self._add(list(batch.names), sums)
 
     def merge(self, other: RiskAccumulator) -> None:
-        """Add what another accumulator gathered.
-
-        >>> first, second = RiskAccumulator(), RiskAccumulator()
-        >>> first.update(torch.tensor([1.0, 2.0]), [0, 1])
-        >>> second.update(torch.tensor([3.0]), [0])
-        >>> first.merge(second)
-        >>> first.compute().risks.tolist()
-        [2.0, 2.0]
-        """
+        """Add what another accumulator gathered."""
         self._add(list(other._place), other._sums)
 
     def state_dict(self) -> State:
@@ -85,14 +77,7 @@ class RiskAccumulator:
         return {"domains": list(self._place), "count": count, "mean": mean, "squares": squares}
 
     def load_state_dict(self, state: State) -> None:
-        """Replace what was gathered by what :meth:`state_dict` described.
-
-        >>> first, second = RiskAccumulator(), RiskAccumulator()
-        >>> first.update(torch.tensor([1.0, 2.0]), ["a", "b"])
-        >>> second.load_state_dict(first.state_dict())
-        >>> second.compute().domains
-        ('a', 'b')
-        """
+        """Replace what was gathered by what :meth:`state_dict` described."""
         try:
             sums = np.array([state[key] for key in _ROWS], dtype=np.float64)
             given = list(state["domains"])

@@ -61,12 +61,7 @@ def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
 
 
 def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
-    """Count, mean and variance of the losses (n,) of each domain, in float64.
-
-    >>> risks = risks_of_losses("ERM", [1.0, 3.0, 5.0], ["a", "a", "b"])
-    >>> risks.risks.tolist(), risks.variances.tolist()
-    ([2.0, 5.0], [2.0, nan])
-    """
+    """Count, mean and variance of the losses (n,) of each domain, in float64."""
     values = as_numbers(in_memory(losses))
     return _reduced(name, values, domains, Expected(), None, values)
 
@@ -177,18 +172,10 @@ def risks_of_aggregates(
 ) -> dict[str, MeasuredRisks]:
     """Rows of n examples with the mean and the variance (divisor n − 1) of their losses.
 
-    In SQL: ``SELECT domain, count(*) AS n, avg(loss) AS mean, var_samp(loss) AS variance
-    FROM … GROUP BY domain``. The variance of a row with one example is ignored. ``predictors``
-    names the predictor of each row. A ``part`` of all rows may be of one domain. Rows of one domain
-    and predictor are merged, as parts of its examples; a table that was read twice, or that holds
-    several predictors without saying so, would silently give wrong numbers and is refused.
-
-    >>> risks_of_aggregates(["a", "b", "a"], [2, 1, 1], [0.5, 0.25, 0.8], [0.5, None, None])
-    {'predictor': MeasuredRisks(domains=('a', 'b'), counts=array([3, 1]), risks=array([0.6 , ...
-    >>> risks_of_aggregates(["a", "b"], [2, 0], [0.5, 0.25], [0.5, 0.5])
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: n must be an integer of at least 1, got 0 for domain 'b'. ...
+    The variance of a row with one example is ignored. ``predictors`` names the predictor of each
+    row. A ``part`` of all rows may be of one domain. Rows of one domain and predictor are merged,
+    as parts of its examples; a table that was read twice, or that holds several predictors without
+    saying so, would silently give wrong numbers and is refused.
     """
     names = np.array(domain_names(in_memory(domains).tolist()), dtype=object)
     numbers = [as_numbers(in_memory(values)) for values in (counts, means, variances)]

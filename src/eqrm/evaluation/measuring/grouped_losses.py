@@ -34,8 +34,8 @@ def _row_by_row(
 ) -> str:
     """SELECT the domain d0, d1, … of each row and the losses l0, l1, …, NULL where unusable.
 
-    What the losses are computed from is selected first, then the losses, then the usable ones,
-    so that nothing is computed twice. ``shown`` is selected besides.
+    Inner queries select what losses are computed from, and the losses, so that nothing is computed
+    twice. ``shown`` is selected besides.
     """
     shown = shown or {}
     keys = {f"d{j}": sql for j, sql in enumerate(domains)}
@@ -131,15 +131,8 @@ def _by_domain(
     grouped = f" GROUP BY {', '.join(others)}" if others else ""
     sql = f"SELECT {', '.join(chosen)}, {aggregates}{grouped} HAVING count(*) > 0"
     parts = [table.fetched(sql, [path], this_file=str(path), **parameters) for path in table.files]
-    return {key: _joined([part[key] for part in parts]) for key in parts[0]}
-
-
-def _joined(columns: list[Any]) -> Any:
-    """Parts of a column as DuckDB fetches it: masked where any value is NULL."""
-    masked = any(isinstance(each, np.ma.MaskedArray) for each in columns)
-    if masked:
-        return np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
-    return np.concatenate(columns)
+    join: Any = np.ma.concatenate  # a column is masked where any value is NULL
+    return {key: join([part[key] for part in parts]) for key in parts[0]}
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,7 @@ class LabelStatistics:
         classes: int,
         weights: Array | None = None,
     ) -> LabelStatistics:
-        """From the number of the domain (n,), the label (n,) and the weight (n,) of each row.
-
-        >>> ids, labels = np.array([0, 0, 1]), np.array([1.0, 0.0, 1.0])
-        >>> LabelStatistics.of_rows(("a", "b"), ids, labels, 2).counts.tolist()
-        [[1.0, 1.0], [0.0, 1.0]]
-        """
+        """From the number of the domain (n,), the label (n,) and the weight (n,) of each row."""
         m = len(domains)
         if classes:
             cells = ids * classes + labels.astype(np.int64)
@@ -173,11 +168,7 @@ class Skill:
 
     @property
     def named(self) -> dict[str, float]:
-        """The numbers by the names that tables give them; NaN where one is not defined.
-
-        >>> Skill(0.8).named, Skill(0.7, 0.6, 0.1).named
-        ({'R²': 0.8}, {'AUC': 0.7, 'accuracy': 0.6, 'calibration': 0.1})
-        """
+        """The numbers by the names that tables give them; NaN where one is not defined."""
         if self.accuracy is None or self.calibration_error is None:
             return {"R²": self.ranking}
         return {
@@ -214,12 +205,7 @@ def skill_of_numbers(target: Array, predictions: Array) -> Skill:
 
 
 def skill_of_classes(labels: NDArray[Any], probabilities: Array) -> Skill:
-    """Of probabilities (n, K), or (n,) of the second of two classes.
-
-    >>> labels, certain = np.array([0, 1, 1, 0]), np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> skill_of_classes(labels, certain[[0, 1, 1, 0]])
-    Skill(ranking=1.0, accuracy=1.0, calibration_error=0.15)
-    """
+    """Of probabilities (n, K), or (n,) of the second of two classes."""
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1.0 - probabilities, probabilities])
     present = np.unique(labels)

@@ -168,11 +168,7 @@ class MeasurementSpec:
 
 
 def class_columns_in_words(columns: Collection[Any]) -> str:
-    """A sentence that begins with a blank about columns of probabilities, where there are some.
-
-    >>> class_columns_in_words(["y", "p_cat"])
-    ''
-    """
+    """A sentence that begins with a blank about columns of probabilities, where there are some."""
     found = [name for name in columns if str(name).startswith("p_")]
     if len(found) < 2:
         return ""
@@ -183,11 +179,7 @@ def class_columns_in_words(columns: Collection[Any]) -> str:
 
 
 def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey | None]:
-    """The domains that columns or arrays of groups, and of members within them, make together.
-
-    >>> nested_domains("a.csv", "hospital", "ward")[0], nested_domains(None, [1, 1], [1, 2])[0]
-    (['hospital', 'ward'], array(['1 | 1', '1 | 2'], dtype=object))
-    """
+    """The domains that columns or arrays of groups, and of members within them, make together."""
     named = data is not None and not isinstance(domains, int)
     if within is None:
         if named and isinstance(domains, (list, tuple)):

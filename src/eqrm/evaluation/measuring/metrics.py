@@ -81,21 +81,12 @@ IN_WORDS = {
 
 
 def loss_in_words(name: str) -> str:
-    """What a sentence calls a loss.
-
-    >>> loss_in_words("0-1"), loss_in_words("log-loss"), loss_in_words("my loss")
-    ('0-1 loss', 'log-loss', 'my loss')
-    """
+    """What a sentence calls a loss."""
     return IN_WORDS.get(name, name)
 
 
 def name_of_function(function: object) -> str:
-    """What a loss of the user's is called: by its name, or that of its class.
-
-    >>> from functools import partial
-    >>> name_of_function(partial(loss_in_words)), name_of_function(lambda y, p: y - p)
-    ('loss in words', 'loss')
-    """
+    """What a loss of the user's is called: by its name, or that of its class."""
     function = getattr(function, "func", function)  # of a functools.partial
     name = getattr(function, "__name__", type(function).__name__)
     return "loss" if name == "<lambda>" else name.strip("_").replace("_", " ") or "loss"
@@ -105,15 +96,6 @@ def metric_of(name: str, clip: float = 0.0) -> Metric:
     """The metric of a name; ``pinball:0.9`` is the pinball loss of the .9-quantile.
 
     ``clip`` keeps the probabilities of the log-loss at least that far from 0 and 1.
-
-    >>> metric_of("squared").of_arrays(np.array([1.0, 2.0]), np.array([1.5, 0.0])).tolist()
-    [0.25, 4.0]
-    >>> metric_of("pinball:0.9").of_arrays(np.array([1.0, 2.0]), np.array([2.0, 1.0])).round(2)
-    array([0.1, 0.9])
-    >>> metric_of("logloss")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: Unknown metric 'logloss'. Did you mean 'log-loss'? ...
     """
     kind, _, option = name.partition(":")
     if kind == "pinball":
@@ -129,10 +111,6 @@ def class_losses(metric: Metric, classes: Positions, probabilities: Numbers) -> 
 
     A class of −1 (a label that is none of the classes) gives NaN, and so do impossible
     probabilities.
-
-    >>> p = np.array([[0.25, 0.75], [0.5, 0.5]])
-    >>> class_losses(metric_of("brier"), np.array([1, 0]), p).tolist()
-    [0.125, 0.5]
     """
     loss = metric.for_classes
     possible = (classes >= 0) & (classes < probabilities.shape[1])
@@ -155,11 +133,7 @@ def sql_class_losses(metric: Metric, position: str, probabilities: str) -> str:
 
 
 def positions_of(labels: Sequence[object]) -> Positions:
-    """The class of each label as 0 … K−1, −1 for what is not an integer from 0.
-
-    >>> positions_of([1, "0", 2.5, "cat"]).tolist()
-    [1, 0, -1, -1]
-    """
+    """The class of each label as 0 … K−1, −1 for what is not an integer from 0."""
     return np.array([_position(label) for label in labels], dtype=np.int64)
 
 

@@ -83,13 +83,7 @@ class DomainMetric:
 
     @classmethod
     def of(cls, metric: SetMetric, labels: Any, predictions: Any, domains: Any) -> DomainMetric:
-        """Of labels and predictions (n, …), with the domain of each example (n,).
-
-        >>> auc = SET_METRICS["roc-auc"]
-        >>> found = DomainMetric.of(auc, [1, 0, 1], [0.9, 0.2, 0.3], ["a", "a", "b"])
-        >>> [str(each) for each in (found.pooled, *found.values)]
-        ['1.0000', '1.0000', 'not defined: one class']
-        """
+        """Of labels and predictions (n, …), with the domain of each example (n,)."""
         y, given = metric.read(labels, predictions)
         in_words = not metric.ranks and np.asarray(predictions).dtype.kind in "OSU"
         if in_words and y.size and not np.isin(given, y).any():
@@ -99,16 +93,11 @@ class DomainMetric:
                 "1."
             )
         numbered = number_domains(domains, len(y))
-        ids, groups = numbered.ids, len(numbered.names)
-        counts = np.bincount(ids, minlength=groups)
-        rows = np.split(np.argsort(ids, kind="stable"), np.cumsum(counts)[:-1])
-        # Most of very many domains are too small to have both classes.
-        settled = _without_both_classes(y, ids, groups) if metric.ranks else {}
-        found = (
-            settled.get(i) or metric.of_read(y[each], given[each]) for i, each in enumerate(rows)
-        )
+        counts = np.bincount(numbered.ids, minlength=len(numbered.names))
+        rows = np.split(np.argsort(numbered.ids, kind="stable"), np.cumsum(counts)[:-1])
+        found = tuple(metric.of_read(y[each], given[each]) for each in rows)
         pooled = metric.of_read(y, given)
-        return cls(metric.name, pooled, tuple(numbered.names), counts, tuple(found))
+        return cls(metric.name, pooled, tuple(numbered.names), counts, found)
 
     @cached_property
     def undefined(self) -> dict[Name, str]:
@@ -175,13 +164,7 @@ class DomainMetric:
 
 
 def set_metric(name: str) -> SetMetric:
-    """The metric of a name.
-
-    >>> set_metric("macro_f1")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: Unknown metric 'macro_f1'. Did you mean 'macro-f1'? ...
-    """
+    """The metric of a name."""
     return SET_METRICS[one_of(name, SET_METRICS, "metric")]
 
 
@@ -190,9 +173,6 @@ def read_classes(labels: Any, predictions: Any) -> tuple[Array, Array]:
 
     Predictions are classes (n,), as integers or strings; probabilities of label 1 (n,), as floats,
     with a threshold of ½; or scores (n, K) of the classes 0 … K−1, of which the highest counts.
-
-    >>> read_classes([1, 0, 1], [0.5, 0.4, 0.1])
-    (array([1, 0, 1]), array([1, 0, 0]))
     """
     y, given = single_column(np.asarray(labels)), single_column(np.asarray(predictions))
     if y.ndim != 1 or given.shape[:1] != y.shape or given.ndim > 2:
@@ -217,11 +197,7 @@ def read_classes(labels: Any, predictions: Any) -> tuple[Array, Array]:
 
 
 def _written(value: object) -> str:
-    """A class as text; a whole number is the same class however it is written.
-
-    >>> _written(2.0), _written("2.0"), _written("007"), _written("2.50")
-    ('2', '2', '007', '2.50')
-    """
+    """A class as text; a whole number is the same class however it is written."""
     text = str(value)
     whole = WHOLE.fullmatch(text)
     return whole[1] if whole else text
@@ -232,9 +208,6 @@ def read_tasks(labels: Any, scores: Any) -> tuple[Array, Array]:
 
     Labels 0 and 1 and scores are (n,), or (n, tasks) with NaN for missing labels. Labels 0 … K−1
     (n,) with scores (n, K) are a task per class, or the second class alone where K is 2.
-
-    >>> read_tasks([0, 2], [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])[0].tolist()
-    [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
     y, given = np.asarray(labels), np.asarray(scores)
     if y.ndim == 1:
@@ -294,32 +267,8 @@ def _undefined(has_labels: bool, tasks: int) -> MetricValue:
     return MetricValue(None, ONE_CLASS + several if has_labels else NO_LABELS)
 
 
-def _without_both_classes(
-    labels: Array, ids: NDArray[np.int64], groups: int
-) -> dict[int, MetricValue]:
-    """By its number, the metric of every group in which no task has both classes."""
-    tasks = labels.shape[1]
-    negative, positive = (_occurs(labels == label, ids, groups) for label in (0.0, 1.0))
-    has_labels = np.any(negative | positive, axis=1)
-    found = {has: _undefined(has, tasks) for has in (True, False)}
-    one_class = np.flatnonzero(~(negative & positive).any(axis=1)).tolist()
-    return {number: found[bool(has_labels[number])] for number in one_class}
-
-
-def _occurs(flags: Flags, ids: NDArray[np.int64], groups: int) -> Flags:
-    """(groups, tasks) whether any row of a group has a flag of (n, tasks)."""
-    rows, columns = np.nonzero(flags)
-    found = np.zeros((groups, flags.shape[1]), dtype=bool)
-    found[ids[rows], columns] = True
-    return found
-
-
 def average_precision(positive: Flags, scores: Array) -> float:
-    """Of one task with at least one positive.
-
-    >>> average_precision(np.array([True, False, True]), np.array([0.9, 0.8, 0.7]))  # 1/2 + 1/3
-    0.8333333333333333
-    """
+    """Of one task with at least one positive."""
     order = np.argsort(scores)[::-1]
     ends = np.flatnonzero(scores[order] != np.append(scores[order][1:], np.nan))  # of equal scores
     found = np.cumsum(positive[order])[ends]
@@ -327,11 +276,7 @@ def average_precision(positive: Flags, scores: Array) -> float:
 
 
 def roc_area(positive: Flags, scores: Array) -> float:
-    """The area under the ROC curve of one task with positives and negatives.
-
-    >>> roc_area(np.array([True, False, True]), np.array([0.9, 0.8, 0.8]))
-    0.75
-    """
+    """The area under the ROC curve of one task with positives and negatives."""
     _, place, times = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
     inside = int(positive.sum())

@@ -72,15 +72,7 @@ class ShownRisks(ABC):
         return f"{lines_in_html(self.sentence)}{self.risk_table()._repr_html_()}"
 
     def to_frame(self) -> DataFrame:
-        """The risks as a data frame of pandas: a row per predictor and domain.
-
-        >>> import eqrm
-        >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
-        >>> found.to_frame()[["predictor", "domain", "risk", "examples"]]
-           predictor domain  risk  examples
-        0  predictor      a   0.2         2
-        1  predictor      b   0.7         2
-        """
+        """The risks as a data frame of pandas: a row per predictor and domain."""
         columns: dict[str, list[object]] = {
             name: [] for name in ("predictor", "domain", "risk", "examples", "variance")
         }
@@ -106,17 +98,7 @@ class ShownRisks(ABC):
 
 
 class PairedComparison(dict[str, list[Difference]]):
-    """Differences in risk to a baseline, by predictor; a dictionary that shows itself.
-
-    >>> import eqrm
-    >>> days = list(range(40)) * 2
-    >>> risks = [day / 40 for day in days]
-    >>> found = eqrm.evaluate(domains=days, losses={"A": risks, "B": [r / 2 for r in risks]})
-    >>> found.compare().to_frame()[["predictor", "statistic", "value"]].head(2).round(3)
-      predictor statistic  value
-    0         B      mean -0.244
-    1         B  quantile -0.238
-    """
+    """Differences in risk to a baseline, by predictor; a dictionary that shows itself."""
 
     def __init__(self, baseline: str, differences: Mapping[str, list[Difference]]) -> None:
         super().__init__(differences)

@@ -58,13 +58,6 @@ class Leaderboard:
 
     ``evaluation`` has the risks of the models, the mean over their trainings, on the domains that
     all of them were measured on; ``seeds`` those of each training.
-
-    >>> days = list(range(40))
-    >>> def risks(factor: float) -> MeasuredRisks:
-    ...     return MeasuredRisks.of(days, [9] * 40, [factor * day for day in days], [1.0] * 40)
-    >>> board = Leaderboard.of({"ERM": [risks(1.0)], "EQRM": [risks(0.5), risks(0.7)]}, "loss")
-    >>> [(line.place, line.name, line.seeds) for line in board.lines]
-    [(1, 'EQRM', 2), (2, 'ERM', 1)]
     """
 
     alpha: Level

@@ -96,11 +96,7 @@ def draw_cdfs(axes: Axes, predictors: Mapping[str, MeasuredRisks]) -> None:
 
 
 def step_cdf(risks: Vector, low: float, high: float) -> tuple[Vector, Vector]:
-    """Where the CDF of risks steps, and its heights from there on; it begins and ends at the ends.
-
-    >>> step_cdf(np.array([0.2, 0.1]), 0.0, 1.0)
-    (array([0. , 0.1, 0.2, 1. ]), array([0. , 0.5, 1. , 1. ]))
-    """
+    """Where the CDF of risks steps between two ends, and its heights from there on."""
     shares = np.arange(risks.size + 1) / risks.size
     return np.concatenate([[low], np.sort(risks), [high]]), np.append(shares, 1.0)
 
@@ -189,11 +185,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def figure_format(path: Path) -> str:
-    """The format that a file name asks for.
-
-    >>> figure_format(Path("risks.SVG"))
-    'svg'
-    """
+    """The format that a file name asks for."""
     return one_of(path.suffix.lower().lstrip("."), FORMATS, f"figure format in {path.name!r}:")
 
 

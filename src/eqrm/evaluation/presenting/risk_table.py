@@ -50,16 +50,6 @@ class RiskTable:
     smallest and largest risk measured: they have no interval. ``reference_cells`` and ``skills``
     are those of references, where they are known; the lowest value of a column is marked among
     predictors and references together. ``interpolation`` is how quantiles were computed.
-
-    >>> import eqrm
-    >>> found = eqrm.evaluate(domains=[0, 0, 1, 1, 2, 2], losses=[0.1, 0.2, 0.3, 0.5, 0.4, 1.0])
-    >>> table = found.risk_table(levels=[0.5, 1], superquantiles=[])
-    >>> [cell.text for cell in table.cells["predictor"]]
-    ['0.417', '0.40', '0.70']
-    >>> print(table.to_markdown(intervals=False))
-    | predictor | average | half below | worst |
-    |---|---:|---:|---:|
-    | predictor | 0.417 | 0.40 | 0.70 |
     """
 
     statistics: tuple[Statistic, ...]

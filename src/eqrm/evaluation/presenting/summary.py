@@ -148,14 +148,6 @@ def summarised(
 
     ``interpolation`` is that of :meth:`eqrm.Evaluation.compare`, ``in_time`` says which bounds for
     domains in time to compute.
-
-    >>> import eqrm
-    >>> days = list(range(40)) * 2
-    >>> found = eqrm.evaluate(domains=days, losses=[day / 100 for day in days])
-    >>> summarised(found).certificates["predictor"].bound
-    0.39
-    >>> print(summarised(found, alpha=0.99).certificates["predictor"])
-    40 domains are too few to bound the 0.99-quantile of risk with 95% confidence: ...
     """
     first = baseline or next(iter(evaluation.predictors))
     return Summary(

@@ -38,13 +38,7 @@ class Statistic:
 
     @property
     def label(self) -> str:
-        """The column's heading.
-
-        >>> Statistic("mean").label, Statistic("quantile", Level(0.9)).label
-        ('average', '9 in 10 below')
-        >>> Statistic("superquantile", Level(0.9)).label
-        'average of worst 1 in 10'
-        """
+        """The column's heading."""
         return " ".join(self.heading).strip()
 
     @property
@@ -104,11 +98,7 @@ class Cell:
 
     @property
     def interval(self) -> str:
-        """The interval in brackets; nothing where both ends are open.
-
-        >>> Cell(0.5234, 0.4711, None, 0.03).interval
-        '[0.471, ?]'
-        """
+        """The interval in brackets; nothing where both ends are open."""
         return "" if self.ends is None else f"[{self.ends[0]}, {self.ends[1]}]"
 
 
@@ -194,11 +184,7 @@ def _quantile(
 
 
 def quantiles_at(risks: Any, levels: Sequence[float], interpolation: str = "step") -> list[float]:
-    """Quantiles of risks at several levels, as a table with this interpolation shows them.
-
-    >>> quantiles_at([0.1, 0.2, 0.4], [0.5, 0.9])
-    [0.2, 0.4]
-    """
+    """Quantiles of risks at several levels, as a table with this interpolation shows them."""
     values = np.asarray(risks, dtype=np.float64)
     if interpolation == SMOOTH:
         return [smooth_quantile(values, Level(alpha)) for alpha in levels]
@@ -210,9 +196,6 @@ def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> lis
     """The headings of a table with a line per predictor, in two lines where one is too wide.
 
     There is room for the star of the cells.
-
-    >>> headings([Statistic("mean"), Statistic("quantile", Level(0.9))])
-    [['predictor', 'average ', '9 in 10 below ']]
     """
     if sum(len(each.label) for each in statistics) <= WIDEST_HEADING:
         return [["predictor", *(f"{each.label} " for each in statistics), *others]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -122,19 +121,15 @@ class WatchSettings:
                 f"The certificate is about the {loss_in_words(loss)}, and {Setting('metric')} is "
                 f"{self.metric!r}."
             )
-        predicted = bool(self.label and self.prediction) and self.loss is None
-        if loss == GIVEN_LOSS and (self.loss is None or self.label or self.prediction):
+        about, needed, others = "losses that were given", ["loss"], ["label", "prediction"]
+        if loss != GIVEN_LOSS:
+            about, needed, others = f"the {loss_in_words(loss)} of predictions", others, needed
+        if not all(getattr(self, name) for name in needed) or any(
+            getattr(self, name) for name in others
+        ):
+            columns = " and ".join(str(Setting(name, "COLUMN")) for name in needed)
             problems.append(
-                "The certificate is about losses that were given, so new files need them too: "
-                f"{Setting('loss', 'COLUMN')}, and neither {Setting('label')} nor "
-                f"{Setting('prediction')}."
-            )
-        elif loss != GIVEN_LOSS and not predicted:
-            problems.append(
-                f"The certificate is about the {loss_in_words(loss)} of predictions, so new files "
-                f"need labels and predictions: {Setting('label', 'COLUMN')} and "
-                f"{Setting('prediction', 'COLUMN')}, and not "
-                f"{Setting('loss')}."
+                f"The certificate is about {about}, so new files need {columns}, and nothing else."
             )
         if problems:
             raise SettingError(" ".join(problems))
@@ -219,11 +214,9 @@ def certificate_to_watch(
     if times is None and (dependence or settings.order is None):
         raise SettingError(
             f"New domains are judged in the order of time, and {Setting('dependence')} counts in "
-            f"it, but the "
-            f"certified domains are neither dates nor numbers, such as {measured.domains[0]!r}. "
-            f"Name the column with the time of each new row ({Setting('order', 'COLUMN')}), and "
-            f"give it to 'eqrm "
-            "evaluate' too."
+            "it, but the certified domains are neither dates nor numbers, such as "
+            f"{measured.domains[0]!r}. Name the column with the time of each new row "
+            f"({Setting('order', 'COLUMN')}), and give it to 'eqrm evaluate' too."
         )
     if dependence and evaluation.order is not None:
         evaluation.order.arranged(measured.risks, measured.domains)  # refuses equal times
@@ -244,19 +237,14 @@ def certificate_to_watch(
 
 
 def plain_times(times: Times) -> list[Time]:
-    """Times (n,) as numbers, or as strings that sort like the dates they are.
-
-    >>> plain_times(as_times(["2013-07-02"], "times")), plain_times(as_times(["7", "10"], "times"))
-    (['2013-07-02T00:00:00.000000'], [7, 10])
-    """
+    """Times (n,) as numbers, or as strings that sort like the dates they are."""
     return [str(time) for time in times] if times.dtype.kind == "M" else times.tolist()
 
 
 def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
     """The evaluation in a file, and the level and confidence that it was asked for."""
     advice = (
-        "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … "
-        "--format json "
+        "Give the evaluation.json of 'eqrm train', or what 'eqrm evaluate FILES … --format json "
         "--output FILE' wrote."
     )
     text = regular_file(path).read_text(encoding="utf-8", errors="replace")
@@ -320,8 +308,8 @@ def _doubts(risks: tuple[float, ...], ordered: bool, dependence: int) -> tuple[s
 class Arrival:
     """The rows of one domain in one file: when, how many, and the mean of their losses.
 
-    ``source`` tells the file from others by its content, ``place`` by where it is, and ``seen``
-    says whether the model was trained on the domain (the column that ``eqrm predict`` writes).
+    ``source`` tells the file from others by its content, and ``seen`` says whether the model was
+    trained on the domain (the column that ``eqrm predict`` writes).
     """
 
     domain: Name
@@ -331,7 +319,6 @@ class Arrival:
     source: str
     file: str
     seen: bool = False
-    place: str = ""
 
 
 def read_arrivals(patterns: Sequence[str], settings: WatchSettings) -> list[Arrival]:
@@ -367,9 +354,8 @@ def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
     else:
         times = np.array([facts.began[str(name)] for name in risks.domains])
     seen, source = facts.seen or (), fingerprint(path)[:SHORT]
-    place = sha256(str(path.resolve()).encode()).hexdigest()[:SHORT]
     return [
-        Arrival(name, time, n, risk, source, path.name, str(name) in seen, place)
+        Arrival(name, time, n, risk, source, path.name, str(name) in seen)
         for name, time, n, risk in zip(
             risks.domains,
             plain_times(times),

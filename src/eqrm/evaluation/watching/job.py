@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import one_of
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
 from eqrm.evaluation.presenting.report.page import assembled_page
@@ -18,14 +19,14 @@ from eqrm.evaluation.watching.claim import (
     certificate_to_watch,
     read_arrivals,
 )
-from eqrm.evaluation.watching.state import ALL, LEFT_OUT, Record, WatchState
+from eqrm.evaluation.watching.state import ALL, EARLIER, LEFT_OUT, Record, WatchState
 from eqrm.evaluation.watching.state_file import locked, read_state, write_state
 from eqrm.files.writing import write_text
 from eqrm.text import aligned, counted, listed, one_line, wrapped
 
 EXIT_CODES = {HOLDS: 0, SUSPICIOUS: 3, BROKEN: 4}
-MOST_MISSES, MOST_OPEN = 10, 5
-"""Domains above the bound that are listed, the latest ones, and open ones, the earliest."""
+MOST_MISSES = 10
+"""Domains above the bound that are listed, the latest ones."""
 MOST_DRAWN, MOST_LISTED = 2000, 500
 """New domains in the pictures and in the table of the page; certified ones count extra."""
 
@@ -47,19 +48,19 @@ def run_watch(
     start: Path | None = None,
     restart: Path | None = None,
     new: Sequence[str] = (),
-    complete: Sequence[str] = (),
+    complete: str = ALL,
 ) -> WatchOutcome:
     """Do what a command asks for; the file changes at its end, once, or not at all.
 
-    The same command again changes nothing. Domains are complete unless ``complete`` says
-    otherwise (see :meth:`WatchState.with_rows`).
+    The same command again changes nothing. ``complete`` is that of :meth:`WatchState.with_rows`.
     """
     settings.check()
+    one_of(complete, (ALL, EARLIER), str(Setting("complete")))
     if start is not None and restart is not None:
         raise SettingError(
             f"{Setting('start')} and {Setting('restart')} cannot be combined. Use "
-            f"{Setting('start')} for a new file, and {Setting('restart')} "
-            "to go on with a new certificate."
+            f"{Setting('start')} for a new file, and {Setting('restart')} to go on with a new "
+            "certificate."
         )
     with locked(path):
         known, notes = None, list[str]()
@@ -69,9 +70,8 @@ def run_watch(
             known = read_state(path)
             state, notes = _gone_on(path, known, settings, start, restart)
         begun, before = state is not known, len(state.history)
-        if new or complete:
-            arrivals = read_arrivals(new, state.claim.settings) if new else []
-            state = state.with_rows(arrivals, complete or [ALL])
+        if new:
+            state = state.with_rows(read_arrivals(new, state.claim.settings), complete)
         if known is None or state.entries() != known.entries():
             write_state(path, state)
     return WatchOutcome(state, state.history[before:], begun, (*notes, *state.notes))
@@ -110,7 +110,7 @@ def _gone_on(
             "evidence cannot be reset by watching it anew: evaluate domains since the change, "
             "or start a watch with other options in another file."
         )
-    return known.restarted(claim), _about_restart(known)
+    return WatchState.begin(claim, known.history), _about_restart(known)
 
 
 def _about_restart(before: WatchState) -> list[str]:
@@ -136,7 +136,7 @@ def watch_in_words(found: WatchOutcome) -> str:
         if missed:
             parts.append(_misses(missed, state.watch.bound))
     parts.append(wrapped(*_verdict(state)))
-    notes = [*found.notes, *_about_small_domains(found), *_about_open_domains(state)]
+    notes = [*found.notes, *_about_small_domains(found)]
     if notes:
         parts.append(wrapped(*(f"Note: {note}" for note in notes)))
     return "\n\n".join(parts)
@@ -218,31 +218,9 @@ def _about_small_domains(found: WatchOutcome) -> list[str]:
     return [
         f"{counted(len(small), 'domain')} with fewer than half the examples of any certified "
         f"domain ({least:,}), so that the measured risk varies more than the certificate allows "
-        f"for: {listed(small)}. If more rows come, use {Setting('complete')}."
+        f"for: {listed(small)}. Leave a domain whose rows are not all there yet for later: "
+        f"{Setting('complete', EARLIER)}."
     ]
-
-
-def _about_open_domains(state: WatchState) -> list[str]:
-    told = []
-    waiting = [
-        f"'{one_line(str(record['domain']))}' with "
-        f"{counted(sum(part[1] for part in record['parts']), 'row')}"
-        for record in state.open_domains
-        if not record["complete"]
-    ]
-    if waiting:
-        extra = len(waiting) - MOST_OPEN
-        more = f", and {counted(extra, 'more')}" if extra > 0 else ""
-        told.append(
-            f"{counted(len(waiting), 'domain')} open, not judged yet: "
-            f"{', '.join(waiting[:MOST_OPEN])}{more}. More rows may come; {Setting('complete')} "
-            f"says when all "
-            "have."
-        )
-    done = [record["domain"] for record in state.open_domains if record["complete"]]
-    if done:
-        told.append(f"Complete, and waiting for an earlier domain that is open: {listed(done)}.")
-    return told
 
 
 def write_watch_page(state: WatchState, path: Path, command: str) -> None:

@@ -86,11 +86,7 @@ class ShownModel(NamedTuple):
 
 
 def level_label(level: Level) -> str:
-    """What the page calls a level; the slider and the table call it the same.
-
-    >>> level_label(Level(0.9)), level_label(Level(log_tail=-100.0))
-    ('0.9', '1-e^-100')
-    """
+    """What the page calls a level; the slider and the table call it the same."""
     return f"{level.alpha:g}" if level.alpha <= HIGHEST or level.tail == 0.0 else str(level)
 
 
@@ -109,11 +105,7 @@ def shown_models(evaluation: Evaluation, answer: Answer) -> list[ShownModel]:
 
 
 def _letter(number: int) -> str:
-    """a to z, then aa, ab, ….
-
-    >>> _letter(0), _letter(27)
-    ('a', 'ab')
-    """
+    """a to z, then aa, ab, …."""
     more, last = divmod(number, len(LETTERS))
     return (_letter(more - 1) if more else "") + LETTERS[last]
 
@@ -123,12 +115,6 @@ def answer_of(evaluation: Evaluation, summary: Summary, table: RiskTable) -> Ans
 
     Quantiles are those of the table. A gain is claimed over the next best model and over every
     reference at once, or not at all.
-
-    >>> import eqrm
-    >>> from eqrm.evaluation.presenting.summary import summarised
-    >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
-    >>> answer_of(found, summarised(found), found.risk_table()).sentence
-    '2 domains are too few to bound the 0.9-quantile of risk with 95% confidence: ...'
     """
     level, beside = summary.alpha, evaluation.references
     risks = {name: own.risks for name, own in evaluation.predictors.items()}
@@ -334,10 +320,6 @@ def _order(summary: Summary) -> list[Fact]:
 
 
 def _percents(shares: Iterable[float]) -> str:
-    """One share, or from the smallest to the largest.
-
-    >>> _percents([0.5]), _percents([0.71, 0.55])
-    ('50%', '55% to 71%')
-    """
+    """One share, or from the smallest to the largest."""
     known = sorted(round(100.0 * share) for share in shares)
     return f"{known[0]}%" if known[0] == known[-1] else f"{known[0]}% to {known[-1]}%"

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.domains import Name
 from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.cdf_bands import CdfBand, spaced_ranks
@@ -36,8 +35,7 @@ from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.presenting.table_cells import quantiles_at
 from eqrm.evaluation.rounding import EQUAL, decimals, digits_of_spread, rounded_up, significant
-from eqrm.risks import MeasuredRisks
-from eqrm.text import printable
+from eqrm.text import printable, shortened
 
 MOST_BYTES = 860_000
 """What all data of the page may take: with markup, style and script it stays under 1 MB."""
@@ -51,15 +49,6 @@ MOST_STEPS = 500
 FAR = 12.0
 
 
-def unit_of_risk(loss: str) -> str:
-    """What axes call the loss: the mean of the 0-1 loss is the error rate.
-
-    >>> unit_of_risk("0-1"), unit_of_risk("squared")
-    ('error rate', 'squared error')
-    """
-    return "error rate" if loss == "0-1" else loss_in_words(loss)
-
-
 def report_content(
     evaluation: Evaluation,
     table: RiskTable,
@@ -71,10 +60,12 @@ def report_content(
     models = [row for row in rows if row.name in evaluation.predictors]
     steps = min(MOST_STEPS, 3 * MOST_STEPS // len(rows))
     start = min(max(summary.alpha.alpha, LOWEST), HIGHEST)  # the ends of the slider
-    unit = unit_of_risk(evaluation.loss)
+    # The mean of the 0-1 loss is the error rate.
+    unit = "error rate" if evaluation.loss == "0-1" else loss_in_words(evaluation.loss)
     all_risks = [row.risks.risks for row in rows]
+    means = {row.name: table.all_cells[row.name][0] for row in rows}
     content: dict[str, Any] = {
-        "predictors": [middle_cut(row.name) for row in rows],
+        "predictors": [shortened(row.name, LONGEST_NAMES[2]) for row in rows],
         "signs": [row.sign for row in rows],
         "trained": [row.trained_for and level_label(row.trained_for) for row in rows],
         "references": [int(row.reference) for row in rows],
@@ -87,8 +78,9 @@ def report_content(
         "smooth": table.interpolation == SMOOTH,
         "domains": len(evaluation.domains),
         "view": view_of(all_risks),
-        "means": [_mean(row) for row in rows],
-        "decimals": [_decimals(table, row.name) for row in rows],
+        "means": [significant(r.mean(), digits_of_spread(r, 6)) for r in all_risks],
+        # Quantiles deserve as many decimals as the mean has in the table.
+        "decimals": [decimals(cell.value, cell.error) for cell in means.values()],
         "shapes": [curve_shape(risks, steps) for risks in all_risks],
         "band": None
         if evaluation.nesting is not None
@@ -100,16 +92,6 @@ def report_content(
     }
     left = max(MOST_BYTES - bytes_of(content), FEWEST_BYTES)
     return {**content, "rows": listed_domains(evaluation, models, left)}
-
-
-def _mean(row: ShownModel) -> Any:
-    return significant(row.risks.risks.mean(), digits_of_spread(row.risks.risks, 6))
-
-
-def _decimals(table: RiskTable, name: str) -> int:
-    """Decimals that the quantiles of a model deserve: as many as its mean has in the table."""
-    cell = table.all_cells[name][0]
-    return decimals(cell.value, cell.error)
 
 
 def _noise(split: NoiseSplit | None) -> list[float] | None:
@@ -136,12 +118,6 @@ def sampled_points(rows: list[ShownModel]) -> dict[str, Any] | None:
 def stops_of(table: RiskTable, start: float = 0.9) -> list[float]:
     """The levels that the slider stops at: an even scale, finer at the end, the table's own,
     and where it starts.
-
-    >>> import eqrm
-    >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
-    >>> stops = stops_of(found.risk_table(levels=[0.123]))
-    >>> stops[0], stops[-1], 0.123 in stops, 0.9 in stops
-    (0.05, 0.999, True, True)
     """
     even = [i / 100 for i in range(5, 100)] + [0.985, *(i / 1000 for i in range(991, 1000))]
     own = [round(s.level.alpha, 12) for s in table.statistics if s.level is not None]
@@ -159,6 +135,7 @@ def about_levels(
     then computed for all of them at once, too.
     """
     stops, groups, confidence = stops_of(table, start), evaluation.groups, table.confidence
+    nesting = evaluation.nesting
     units = len(evaluation.domains if groups is None else set(groups))
     reach = highest_level(units, confidence)
     models = [row for row in rows if row.name in evaluation.predictors]
@@ -171,7 +148,10 @@ def about_levels(
         "needed": [domains_needed(a, confidence) if a > reach else None for a in stops],
         "withinReach": significant(np.floor(1000 * reach) / 1000),
         "units": [units, "domains" if groups is None else "groups"],
-        "about": {kind: _about(evaluation, kind) for kind in (MEASURED, TRUE)},
+        "about": {
+            kind: new_domains(kind) if nesting is None else new_members(kind, nesting.labels)
+            for kind in (MEASURED, TRUE)
+        },
         "quantiles": [_quantiles(row.risks.risks, stops, table.interpolation) for row in rows],
         "bounds": [_stated(evaluation, stops, confidence, row.name) for row in models],
         "compared": compared if picked and compared > 1 else None,
@@ -179,21 +159,18 @@ def about_levels(
     }
 
 
-def _about(evaluation: Evaluation, kind: str) -> str:
-    """The new domains that statements about this kind of risk are about."""
-    nesting = evaluation.nesting
-    return new_domains(kind) if nesting is None else new_members(kind, nesting.labels)
-
-
 def _of_chosen(
     evaluation: Evaluation, row: ShownModel, stops: list[float], confidence: float, compared: int
 ) -> dict[str, Any]:
     """More about the one model that the page certifies."""
-    band, denoised = evaluation.cdf_band(confidence, predictor=row.name), _denoised(row.risks)
-    together = 1.0 - (1.0 - confidence) / compared
+    band, own = evaluation.cdf_band(confidence, predictor=row.name), row.risks
+    together, denoised = 1.0 - (1.0 - confidence) / compared, None
+    if (own.counts > 1).any():
+        denoised = _quantiles(denoised_risks(own.risks, own.counts, own.variances), stops)
+    limits = [band.quantile_limits(alpha)[1] for alpha in stops]
     return {
-        "denoised": None if denoised is None else _quantiles(denoised, stops),
-        "atOnce": [_upper_limit(band, alpha) for alpha in stops],
+        "denoised": denoised,
+        "atOnce": [rounded_up(limit) if np.isfinite(limit) else None for limit in limits],
         "picked": _stated(evaluation, stops, together, row.name) if compared > 1 else None,
         "true": None
         if evaluation.bounds is None
@@ -223,23 +200,8 @@ def _stated(
     return found
 
 
-def _upper_limit(band: CdfBand, alpha: float) -> str | None:
-    limit = band.quantile_limits(alpha)[1]
-    return rounded_up(limit) if np.isfinite(limit) else None
-
-
-def _denoised(risks: MeasuredRisks) -> Vector | None:
-    if not (risks.counts > 1).any():
-        return None
-    return denoised_risks(risks.risks, risks.counts, risks.variances)
-
-
 def curve_shape(risks: Vector, steps: int = MOST_STEPS) -> dict[str, Any]:
-    """The step CDF at some or all of its steps.
-
-    >>> curve_shape(np.array([0.4, 0.1, 0.2]))
-    {'risks': [0.1, 0.2, 0.4], 'cdf': [0.33333, 0.66667, 1.0]}
-    """
+    """The step CDF at some or all of its steps."""
     ranks = spaced_ranks(risks.size, steps)
     return {
         "risks": significant(np.sort(risks)[ranks - 1], digits_of_spread(risks)),
@@ -248,13 +210,7 @@ def curve_shape(risks: Vector, steps: int = MOST_STEPS) -> dict[str, Any]:
 
 
 def band_shape(band: CdfBand, steps: int = MOST_STEPS) -> list[Any]:
-    """The lower and the upper limits of a band at the same steps, and before the first.
-
-    >>> from eqrm.evaluation.inference.cdf_bands import cdf_band
-    >>> lower, upper = band_shape(cdf_band(np.array([0.1, 0.2, 0.4])))
-    >>> len(lower), upper[-1]
-    (4, 1.0)
-    """
+    """The lower and the upper limits of a band at the same steps, and before the first."""
     ranks = [0, *spaced_ranks(band.risks.size, steps)]
     return [significant(limits[ranks]) for limits in (band.lower, band.upper)]
 
@@ -264,9 +220,6 @@ def view_of(all_risks: Sequence[Vector]) -> dict[str, Any]:
 
     An axis that reached a far outlier would squeeze everything else: it ends at most twelve
     times as far beyond the median as the .95-quantile lies.
-
-    >>> view_of([np.array([0.0, 1.0, 2.0])])["beyond"]
-    0
     """
     ends = []
     for risks in all_risks:
@@ -285,12 +238,7 @@ def view_of(all_risks: Sequence[Vector]) -> dict[str, Any]:
 
 
 def packed(values: Any, kept: int = 3) -> dict[str, Any]:
-    """A column as text; NaN stays NaN.
-
-    >>> column = packed([0.5, 0.25, 1.0])
-    >>> column["offset"], column["unit"], column["bytes"]
-    (0.5, 0.5, 3)
-    """
+    """A column as text; NaN stays NaN."""
     numbers = np.asarray(values, dtype=np.float64)
     finite = numbers[np.isfinite(numbers)]
     # Up to the rounding of sums: the same risks give the same text.
@@ -313,46 +261,30 @@ def listed_domains(
     errors are left out, and if that is not enough, only the worst and the best domains of each
     model are kept.
     """
+
+    def columns(chosen: Any, longest: int, errors: bool) -> dict[str, Any]:
+        counts = [row.risks.counts[chosen].tolist() for row in rows]
+        same = all(column == counts[0] for column in counts)
+        sampling = [packed(row.risks.standard_errors[chosen], 2) for row in rows]
+        return {
+            "names": [shortened(str(evaluation.domains[i]), longest) for i in chosen],
+            "counts": counts[:1] if same else counts,
+            "risks": [packed(row.risks.risks[chosen]) for row in rows],
+            "errors": sampling if errors else None,
+        }
+
     everything = np.arange(len(evaluation.domains))
     for errors in (True, False):
         for longest in LONGEST_NAMES:
-            found = _columns(evaluation, rows, everything, longest, errors)
+            found = columns(everything, longest, errors)
             if bytes_of(found) <= most_bytes:
                 return {**found, "all": True}
     kept = everything.size
     while True:
         kept = max(1, int(kept * min(0.8, most_bytes / bytes_of(found))))
-        found = _columns(evaluation, rows, _ends(rows, kept), LONGEST_NAMES[-1], True)
+        found = columns(_ends(rows, kept), LONGEST_NAMES[-1], True)
         if bytes_of(found) <= most_bytes or kept == 1:
             return {**found, "all": False}
-
-
-def middle_cut(name: Name, longest: int = 200) -> str:
-    """A name with its middle left out if it is too long.
-
-    >>> middle_cut("abcdefghij", longest=6), middle_cut(7)
-    ('abc…ij', '7')
-    """
-    text = str(name)
-    if len(text) <= longest:
-        return text
-    end = (longest - 1) // 2
-    return f"{text[: longest - 1 - end]}…{text[-end:]}"
-
-
-def _columns(
-    evaluation: Evaluation, rows: list[ShownModel], chosen: Any, longest: int, errors: bool
-) -> dict[str, Any]:
-    counts = [row.risks.counts[chosen].tolist() for row in rows]
-    same = all(column == counts[0] for column in counts)
-    return {
-        "names": [middle_cut(evaluation.domains[i], longest) for i in chosen],
-        "counts": counts[:1] if same else counts,
-        "risks": [packed(row.risks.risks[chosen]) for row in rows],
-        "errors": [packed(row.risks.standard_errors[chosen], 2) for row in rows]
-        if errors
-        else None,
-    }
 
 
 def _ends(rows: list[ShownModel], kept: int) -> Any:

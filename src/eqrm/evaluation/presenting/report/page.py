@@ -35,7 +35,7 @@ from eqrm.evaluation.presenting.report.answer import (
     level_label,
     shown_models,
 )
-from eqrm.evaluation.presenting.report.content import as_safe_json, middle_cut, report_content
+from eqrm.evaluation.presenting.report.content import as_safe_json, report_content
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.evaluation.presenting.table_cells import (
@@ -85,23 +85,12 @@ def write_report(
     answer: Answer | None = None,
     confidence: float = 0.95,
 ) -> None:
-    """Write the report of an evaluation to ``path``: whole, or not at all.
+    """Write the report of an evaluation to ``path``: whole, or not at all, and under 1 MB.
 
     ``command`` is shown as the command that made the report. ``table`` is the risk table to
     show, by default that of :meth:`eqrm.Evaluation.risk_table`, and ``summary`` the certificates
     and tests; its level is where the slider starts. ``answer`` is the verdict, by default which
     model has the lowest quantile of risk at that level. Certificates have the table's confidence.
-
-    The file stays under 1 MB. Curves, tables and certificates always use all domains; if there
-    are too many to list (10,000 domains of 12 models fit), the page lists the worst and the best
-    of each model and says so.
-
-    >>> import tempfile, eqrm
-    >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
-    >>> path = Path(tempfile.mkdtemp()) / "report.html"
-    >>> write_report(found, path)
-    >>> path.read_text(encoding="utf-8").startswith("<!doctype html>")
-    True
     """
     shown = table or evaluation.risk_table(confidence=confidence)
     page = report_html(evaluation, shown, summary, answer, command)
@@ -231,7 +220,11 @@ def _numbers(shown: RiskTable, summary: Summary, row: ShownModel) -> list[list[o
     if differences:
         lines[0] += [Markup(f"Minus {label(one_line(summary.baseline))}"), "Interval"]
     for statistic, cell in zip(shown.statistics, shown.all_cells[row.name], strict=True):
-        line: list[object] = [_called(statistic), cell.text, cell.interval]
+        called = "mean"
+        if statistic.level is not None:
+            quantile = statistic.kind == QUANTILE
+            called = f"{statistic.level}-quantile" if quantile else f"mean beyond {statistic.level}"
+        line: list[object] = [called, cell.text, cell.interval]
         found = differences.get(statistic)
         if found is not None:
             value, low, high = rounded_difference(found)
@@ -240,13 +233,6 @@ def _numbers(shown: RiskTable, summary: Summary, row: ShownModel) -> list[list[o
             line += ["", ""]
         lines.append(line)
     return lines
-
-
-def _called(statistic: Statistic) -> str:
-    if statistic.level is None:
-        return "mean"
-    quantile = statistic.kind == QUANTILE
-    return f"{statistic.level}-quantile" if quantile else f"mean beyond {statistic.level}"
 
 
 def about(evaluation: Evaluation, risk: str) -> str:
@@ -325,13 +311,15 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     found.filters |= {"label": label, "typeset": typeset, "one_line": one_line}
-    found.filters |= {"middle_cut": middle_cut, "rounded_up": rounded_up, "joined": _joined}
+    found.filters |= {
+        "rounded_up": rounded_up,
+        "joined": lambda parts: Markup(", ".join(map(text, parts))),
+    }
     found.tests["refused"] = lambda bound: isinstance(bound, Refused)
     return found
 
 
 def _joined(parts: Sequence[object]) -> Markup:
-    """Names with commas between them."""
     return Markup(", ".join(map(text, parts)))
 
 

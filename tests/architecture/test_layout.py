@@ -44,7 +44,7 @@ def test_no_name_explains_nothing() -> None:
 
 def test_a_file_stays_below_400_lines_and_the_usual_one_is_neither_short_nor_long() -> None:
     assert {relative(p): lines_of(p) for p in FILES if lines_of(p) > 400} == {}
-    assert 100 <= statistics.median(map(lines_of, MODULES)) <= 200
+    assert 100 <= statistics.median(map(lines_of, MODULES)) <= 300
 
 
 def test_a_folder_holds_at_most_16_modules() -> None:

@@ -178,7 +178,11 @@ def weights_of_classes(
     if given == BALANCED:
         counts = np.bincount(labels, minlength=len(task.classes))
         return np.asarray(len(labels) / (len(counts) * counts), dtype=np.float64)
-    named: dict[str, float] = dict(given)  # type: ignore[arg-type]
+    if isinstance(given, str):
+        raise SettingError(
+            f"class_weight must be 'balanced' or a weight for each class, got {given!r}."
+        )
+    named = dict(given)
     for name in named:
         if name not in task.classes:
             raise SettingError(

@@ -15,7 +15,6 @@ METRICS = ("log-loss", "squared")
 CORRECTION, OUTPUT = "Correction", "Output"
 TRAINING = TrainingPlan.__dataclass_fields__
 SHARE = 0.5
-USUAL = Level(0.9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +55,8 @@ class RecalibrationPlan:
     memory: str = setting(
         "600MB", DATA, "Memory limit for reading files, such as 2GB (default: 600MB)."
     )
-    alpha: Level = setting(  # noqa: RUF009  (a field, as the others)
-        USUAL, CORRECTION, "Level of the quantile of risk (default: 0.9).", kind="level"
+    alpha: Level | float = setting(  # noqa: RUF009  (a field, as the others)
+        0.9, CORRECTION, "Level of the quantile of risk (default: 0.9).", kind="level"
     )
     scale: bool = setting(
         True, CORRECTION, "Fit a scale besides the shift (default: yes).", kind="switch"
@@ -93,6 +92,11 @@ class RecalibrationPlan:
         rule=CONFIDENCE,
     )
     progress: bool = False
+
+    @property
+    def level(self) -> Level:
+        """The level of the quantile."""
+        return Level.of(self.alpha)
 
     @classmethod
     def of(cls, **given: Any) -> RecalibrationPlan:

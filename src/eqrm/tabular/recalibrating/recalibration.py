@@ -93,7 +93,7 @@ class Recalibration:
 
 def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     """Read predictions, fit the correction on some domains, and judge it on the others."""
-    goal = Goal.of(plan.alpha)
+    goal = Goal.of(plan.level)
     spec = MeasurementSpec(
         list(plan.domains),
         labels=plan.label,
@@ -119,7 +119,7 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     compared = {GIVEN: Correction(), CORRECTED: correction, **constants}
     judged = {name: _judge(each, seen, new, plan) for name, each in compared.items()}
     # The better constant is chosen where a user could choose it: on the fitted domains.
-    best = min(constants, key=lambda name: judged[name].statistics(plan.alpha)[1])
+    best = min(constants, key=lambda name: judged[name].statistics(plan.level)[1])
     risks = {name: each.held_out for name, each in judged.items()}
     saved = SavedCorrection(
         correction,
@@ -127,7 +127,7 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
         plan.prediction,
         plan.clip,
         classes,
-        plan.alpha,
+        plan.level,
         len(fitted),
         tuple(plan.domains),
         SeenDomains.of([*fitted, *left_out]),
@@ -135,8 +135,8 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     return Recalibration(
         saved,
         judged,
-        gain_over(risks, CORRECTED, GIVEN, plan.alpha, plan.confidence),
-        gain_over(risks, CORRECTED, best, plan.alpha, plan.confidence),
+        gain_over(risks, CORRECTED, GIVEN, plan.level, plan.confidence),
+        gain_over(risks, CORRECTED, best, plan.level, plan.confidence),
         paired_differences(risks[GIVEN], risks[CORRECTED], [], plan.confidence)[0],
         (len(fitted), len(held_out)),
         (len(seen.target), len(new.target)),
@@ -152,7 +152,7 @@ def _judge(
 ) -> Judged:
     risks = new.risks(correction)
     try:
-        certificate: Certificate | str = quantile_bound(risks, plan.alpha, plan.confidence)
+        certificate: Certificate | str = quantile_bound(risks, plan.level, plan.confidence)
     except (TooFewDomainsError, LevelError) as refusal:
         certificate = str(refusal)
     return Judged(seen.risks(correction), risks, certificate)

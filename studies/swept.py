@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm import predictor
-from eqrm.data import data_root
+from eqrm.data.datasets.data_root import data_root
 from eqrm.data.datasets.downloads import by_hand
 from eqrm.data.datasets.registry import published
 from eqrm.errors import DataFileError, EqrmError

@@ -14,7 +14,8 @@ import torch
 from studies.many_runs.train_many import runs_of, train_many
 from verify.registry import ROOT, Options, Result, check, package_environment, passed, skipped
 
-from eqrm.data import data_root, dataset
+from eqrm.data import dataset
+from eqrm.data.datasets.data_root import data_root
 from eqrm.data.datasets.mnist import colored_mnist
 from eqrm.errors import EqrmError
 from eqrm.level import Level

@@ -14,7 +14,8 @@ from eqrm import Empirical, Level, domain_risks
 from eqrm.data import DomainData
 from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
-from eqrm.predictors import LOSSES, Predictor
+from eqrm.predictors import Predictor
+from eqrm.predictors.base import LOSSES
 from eqrm.risks import MeasuredRisks
 from eqrm.training import load_predictor
 from eqrm.training.runs.config import RunConfig

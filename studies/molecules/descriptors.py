@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from eqrm.data import Table, data_root
-from eqrm.data.datasets.data_root import Stored, cached, file_key
+from eqrm.data import Table
+from eqrm.data.datasets.data_root import Stored, cached, data_root, file_key
 from eqrm.data.datasets.molecules import read_molecules, tell_left_out
 from eqrm.errors import DataFileError, MissingExtraError
 from studies.choices import one_of

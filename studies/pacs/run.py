@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqrm.errors import EqrmError
 from eqrm.evaluation.presenting.plots import new_figure
-from eqrm.predictors import EfficientNetLite
+from eqrm.predictors.efficientnet import EfficientNetLite
 from studies.outcome import Check, Outcome, Picture, Progress, ResultTable
 from studies.pacs.findings import MAIN_RULE, RULES, PacsFindings
 from studies.pacs.settings import (

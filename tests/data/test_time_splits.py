@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import torch
 
-from eqrm.data import DomainData, Table, TimeSplit
-from eqrm.data.splits import split_in_time
+from eqrm.data import DomainData, Table
+from eqrm.data.splits import TimeSplit, split_in_time
 from eqrm.data.times import as_times, shown_time
 from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError

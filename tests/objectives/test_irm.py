@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from eqrm.objectives import IRM, Batch
-from eqrm.predictors import LinearPredictor, Predictor
+from eqrm.predictors import Predictor
+from eqrm.predictors.small_networks import LinearPredictor
 from objectives.finite_differences import finite_difference_gradient
 from objectives.toy_worlds import predictor_for, toy_batch
 from objectives.training_loop import gradient_of, only_update

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from eqrm.errors import SettingError
 from eqrm.objectives import SD, Batch, Objective, SagNet
-from eqrm.predictors import LinearPredictor
+from eqrm.predictors.small_networks import LinearPredictor
 from objectives.toy_worlds import image_batch, image_predictor, predictor_for, toy_batch
 from objectives.training_loop import train
 

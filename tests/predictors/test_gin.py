@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from eqrm.errors import SettingError
-from eqrm.predictors import GIN
-from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, CategoricalEncoder, GINLayer
+from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, GIN, CategoricalEncoder, GINLayer
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from torch.nn import functional
 
 from eqrm.errors import DataFileError, MissingExtraError, SettingError
 from eqrm.objectives import Batch, objective
-from eqrm.predictors import CNN, EfficientNetLite, ResNet, freeze_batch_norm
-from eqrm.predictors.efficientnet import VARIANTS, published_weights
-from eqrm.predictors.images import FrozenBatchNorm, load_weights, read_weights
+from eqrm.predictors import CNN, ResNet
+from eqrm.predictors.efficientnet import VARIANTS, EfficientNetLite, published_weights
+from eqrm.predictors.images import FrozenBatchNorm, freeze_batch_norm, load_weights, read_weights
 from eqrm.predictors.layers import output_size
 from eqrm.predictors.resnet import ResNetFeatures, with_channels
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from eqrm.errors import SettingError
-from eqrm.predictors import MLP, PREDICTORS, Predictor, predictor, predictor_settings
+from eqrm.predictors import MLP, Predictor, predictor
+from eqrm.predictors.registry import PREDICTORS, predictor_settings
 
 
 @pytest.mark.parametrize("name", [name for name in PREDICTORS if name != "gin"])

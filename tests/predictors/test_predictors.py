@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.predictors import LOSSES, MLP, LinearPredictor, Predictor
+from eqrm.predictors import MLP, Predictor
+from eqrm.predictors.base import LOSSES
 from eqrm.predictors.layers import input_size, output_size, widened
+from eqrm.predictors.small_networks import LinearPredictor
 
 
 def with_loss(loss) -> Predictor:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from eqrm.data import DomainBatches, DomainData
-from eqrm.predictors import MLP, LinearPredictor
+from eqrm.predictors import MLP
+from eqrm.predictors.small_networks import LinearPredictor
 from eqrm.training import Phase, Trainer, TrainingSettings
 
 

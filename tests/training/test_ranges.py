@@ -10,7 +10,7 @@ import pytest
 
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
-from eqrm.predictors import PREDICTORS, predictor_settings
+from eqrm.predictors.registry import PREDICTORS, predictor_settings
 from eqrm.training.runs.config import RunConfig
 
 CONTENT = {

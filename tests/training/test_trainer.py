@@ -15,7 +15,8 @@ from eqrm import domain_risks
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import EQRM, ERM
-from eqrm.predictors import MLP, LinearPredictor
+from eqrm.predictors import MLP
+from eqrm.predictors.small_networks import LinearPredictor
 from eqrm.training import EarlyStopping, OptimizerChoice, Phase, Trainer
 from eqrm.training.progress import display
 from eqrm.training.runs.run_folder import RunFolder

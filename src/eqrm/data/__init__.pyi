@@ -1,11 +1,9 @@
 from .augmentation import Augmentation as Augmentation
 from .batches import DomainBatches as DomainBatches
-from .datasets.data_root import data_root as data_root
 from .datasets.registry import dataset as dataset
 from .datasets.tables import coloured_digits as coloured_digits
 from .datasets.tables import load_flights as load_flights
 from .domain_data import DomainData as DomainData
 from .domain_data import Rows as Rows
 from .domain_data import Splits as Splits
-from .splits import TimeSplit as TimeSplit
 from .tables.table import Table as Table

@@ -1,13 +1,5 @@
-from .base import LOSSES as LOSSES
-from .base import Loss as Loss
 from .base import Predictor as Predictor
-from .efficientnet import EfficientNetLite as EfficientNetLite
-from .gin import GIN as GIN
-from .images import freeze_batch_norm as freeze_batch_norm
-from .registry import PREDICTORS as PREDICTORS
 from .registry import predictor as predictor
-from .registry import predictor_settings as predictor_settings
 from .resnet import ResNet as ResNet
 from .small_networks import CNN as CNN
 from .small_networks import MLP as MLP
-from .small_networks import LinearPredictor as LinearPredictor

@@ -77,7 +77,7 @@ class Trainer:
     Everything is checked before anything is trained. The predictor is trained in place, except
     where an objective replaces it (ARM, MTL, SagNet): use the one in :class:`Trained`.
 
-    >>> from eqrm.predictors import LinearPredictor
+    >>> from eqrm.predictors.small_networks import LinearPredictor
     >>> x = torch.linspace(-1, 1, 40)[:, None]
     >>> data = DomainData(x, 2 * x[:, 0], torch.arange(40) % 4, ("a", "b", "c", "d"))
     >>> parts = data.splits(test=["d"])

@@ -182,7 +182,7 @@ def colored_mnist(
     domains of either.
 
     Args:
-        root: the data root, see :func:`eqrm.data.data_root`.
+        root: the data root.
         flips: the colour flips of the domains to train on. 50,000 of MNIST's training digits
             are dealt out to them.
         test_flips: the colour flips of the domains to test on; they share MNIST's test digits.

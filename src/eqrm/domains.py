@@ -17,7 +17,7 @@ strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from typing import Any, ClassVar
@@ -46,15 +46,13 @@ class NumberedDomains:
 def number_domains(values: Any, rows: int | None = None, what: str = "domains") -> NumberedDomains:
     """Number the domains of rows in the order of their names.
 
-    ``values`` is a list, an array, a tensor, or a column of pandas, polars or Arrow, with one
-    value per row, or domains that are numbered already; ``rows`` is how many there must be, and
-    ``what`` names them in errors.
+    ``values`` has one value per row: a list, an array, a tensor, a column of pandas, polars or
+    Arrow, or domains that are numbered already. ``rows`` is how many there must be, and ``what``
+    names them in errors.
 
     >>> numbered = number_domains(["b", "a", "b"])
     >>> numbered.ids, numbered.names
     (array([1, 0, 1]), ('a', 'b'))
-    >>> number_domains(np.array(["2013-01-31", "2013-01-30T17:45"], dtype="datetime64[m]")).names
-    ('2013-01-30 17:45:00', '2013-01-31')
     """
     if isinstance(values, NumberedDomains) and rows in (None, len(values.ids)):
         return values
@@ -70,9 +68,6 @@ def domain_names(values: Iterable[Any], what: str = "domains") -> list[Name]:
     """The names of domains that are given one by one, in the order given.
 
     Strings that are all integers in plain digits become integers, as in a Parquet file.
-
-    >>> domain_names(["10", "2"]), domain_names(["007", "7"]), domain_names([date(2013, 1, 31)])
-    ([10, 2], ['007', '7'], ['2013-01-31'])
     """
     given = list(values)
     _refuse_missing([i for i, value in enumerate(given) if is_missing(value)], len(given), what)
@@ -83,22 +78,14 @@ def domain_names(values: Iterable[Any], what: str = "domains") -> list[Name]:
 
 
 def name_order(name: Name) -> tuple[bool, int, str]:
-    """A key to sort names by: integers by size, then strings alphabetically.
-
-    >>> sorted(["b", "10", "a", "2"], key=name_order)
-    ['2', '10', 'a', 'b']
-    """
+    """A key to sort names by: integers by size, then strings alphabetically."""
     if isinstance(name, int) or _is_plain_integer(name):
         return (False, int(name), str(name))
     return (True, 0, name)
 
 
 def joined_name(parts: Sequence[Any]) -> str | None:
-    """The name of a domain that several columns define; None if one of them is missing.
-
-    >>> joined_name(["Oslo", 1]), joined_name(["a | b", "c"])
-    ('Oslo | 1', 'a \\\\| b | c')
-    """
+    """The name of a domain that several columns define; None if one of them is missing."""
     if any(is_missing(part) for part in parts):
         return None
     return SEPARATOR.join(str(_name(part, "domains")).replace("|", "\\|") for part in parts)
@@ -107,11 +94,7 @@ def joined_name(parts: Sequence[Any]) -> str | None:
 def joined_columns(columns: Sequence[Any], what: str = "domains") -> Any:
     """The domain of each row where one or several columns define it: the one place that joins them.
 
-    One column is itself; several give an array of :func:`joined_name`, each part named as it would
-    be alone.
-
-    >>> joined_columns([["Oslo", "Oslo", "Rome"], [1.0, 2.0, 1.0]]).tolist()
-    ['Oslo | 1', 'Oslo | 2', 'Rome | 1']
+    One column is itself; several give an array of :func:`joined_name`.
     """
     if len(columns) == 1:
         return columns[0]
@@ -131,10 +114,6 @@ class DomainKey:
     """The columns that name a domain: those of a group, then those of a member within the group.
 
     Without ``members`` the domains are not nested, and the ``groups`` are the domains.
-
-    >>> key = DomainKey.of("hospital", within="ward")
-    >>> key.columns, key.label, key.is_nested, key.group_of("Oslo | 1")
-    (('hospital', 'ward'), 'hospital and ward', True, 'Oslo')
     """
 
     UNNAMED: ClassVar[DomainKey]
@@ -196,11 +175,7 @@ DomainKey.UNNAMED = DomainKey(("group",), ("member",))
 
 
 def named_domains(names: Sequence[Name]) -> str:
-    """The first few of some domains, for a message.
-
-    >>> named_domains(["a"]), named_domains([1, 2, 3, 4, 5, 6, 7])
-    ("domain 'a'", 'domains 1, 2, 3, 4, 5 and 2 more')
-    """
+    """The first few of some domains, for a message."""
     return f"domain{'' if len(names) == 1 else 's'} {listed(names)}"
 
 
@@ -236,11 +211,8 @@ def _plain_column(values: Any) -> NDArray[Any] | Sequence[Any]:
         values = values.to_numpy()
     if isinstance(values, np.ndarray):
         return values if values.dtype.kind in "biufM" else values.tolist()
-    for method in ("to_list", "to_pylist", "tolist"):
-        if hasattr(values, method):
-            listed_values: Sequence[Any] = getattr(values, method)()
-            return listed_values
-    return list(values)
+    as_list = next((m for m in ("to_list", "to_pylist", "tolist") if hasattr(values, m)), None)
+    return list(getattr(values, as_list)() if as_list else values)
 
 
 def _of_codes(codes: NDArray[Any], categories: list[Any], what: str) -> NumberedDomains:
@@ -273,7 +245,7 @@ def _of_objects(column: Sequence[Any], what: str) -> NumberedDomains:
             column = [(value.__class__, value) for value in column]
             distinct = set(column)
     except TypeError:
-        odd = next(value for value in column if not _is_hashable(value))
+        odd = next((value for value in column if not isinstance(value, Hashable)), column[0])
         raise DomainDataError(
             f"{what} must be integers, strings or dates, one per row, got {odd!r}."
         ) from None
@@ -359,11 +331,3 @@ def _refuse_missing(rows: Sequence[int] | NDArray[Any], total: int, what: str) -
             f"{what} are missing in {len(rows):,} of {total:,} rows (first: row {int(rows[0])}, "
             f"counted from 0). {ADVICE}"
         )
-
-
-def _is_hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

@@ -36,13 +36,7 @@ def has_kernels(values: Tensor) -> bool:
 
 
 class Fetched:
-    """The numbers of tensors of one shape, fetched without waiting for a GPU: they may come later.
-
-    >>> fetched = Fetched()
-    >>> fetched.send(torch.tensor([1.0, 2.0]))
-    >>> fetched.take(), fetched.take()
-    ([1.0, 2.0], None)
-    """
+    """Numbers of tensors of one shape, fetched without waiting for a GPU: they may come later."""
 
     def __init__(self) -> None:
         self._numbers: Tensor | None = None

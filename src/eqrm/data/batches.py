@@ -12,13 +12,7 @@ from torch import Tensor
 
 from eqrm.checks import COUNT, NON_NEGATIVE_INTEGER, SEED, check_fields, one_of, optional, ruled
 from eqrm.data.domain_data import DomainData
-from eqrm.data.hashed_draws import (
-    Integers,
-    below,
-    different,
-    different_by_weight,
-    hashed,
-)
+from eqrm.data.hashed_draws import Integers, below, different, different_by_weight, hashed
 from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.risks import Domains
@@ -72,14 +66,9 @@ class SamplerSettings:
                 "Lower it, omit it to use whole domains, or set repeat_examples."
             )
         if d is None and self.repeat_domains:
-            raise SettingError(
-                "repeat_domains needs domains_per_batch: without it a batch holds every domain "
-                "once."
-            )
+            raise SettingError("repeat_domains needs domains_per_batch.")
         if k is None and self.repeat_examples:
-            raise SettingError(
-                "repeat_examples needs examples_per_domain: without it a batch holds whole domains."
-            )
+            raise SettingError("repeat_examples needs examples_per_domain.")
 
         # Every process must get something in every batch.
         d = len(counts) if d is None else d
@@ -89,19 +78,14 @@ class SamplerSettings:
                 "processes, whole domains each. Use more domains per batch, fewer processes, or "
                 'across="examples".'
             )
-        fewest = self._fewest_examples(counts, d)
+        sizes = np.sort(counts if k is None else np.minimum(counts, k))
+        fewest = d * int(sizes[0]) if self.repeat_domains else int(sizes[:d].sum())
+        fewest = d * k if k is not None and self.repeat_examples else fewest
         if self.across == "examples" and fewest < self.world_size:
             raise SettingError(
                 f"A batch may hold only {counted(fewest, 'example')}, too few for "
                 f"{self.world_size} processes. Use larger batches or fewer processes."
             )
-
-    def _fewest_examples(self, counts: Integers, d: int) -> int:
-        k = self.examples_per_domain
-        if k is not None and self.repeat_examples:
-            return d * k
-        sizes = np.sort(counts if k is None else np.minimum(counts, k))
-        return d * int(sizes[0]) if self.repeat_domains else int(sizes[:d].sum())
 
 
 class DomainBatches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,19 +15,6 @@ from eqrm.data.splits import HeldOutInTime, TimeSplit, parts_of_domains, split_i
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.text import counted, did_you_mean
-
-
-@runtime_checkable
-class Inputs(Protocol):
-    """What ``x`` may be besides a tensor: images that are read lazily, a batch of graphs, …
-
-    ``x[rows]`` takes a 1-d tensor of row numbers and returns inputs for a predictor. An optional
-    ``to(device)`` moves what can be moved once.
-    """
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Tensor, /) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +65,9 @@ class DomainData:
     """n examples from m named domains.
 
     Attributes:
-        x: inputs, a tensor with first dimension n, or :class:`Inputs`.
+        x: inputs, a tensor with first dimension n, or anything with a length and ``x[rows]`` for a
+            tensor of row numbers: images that are read lazily, graphs. An optional ``to(device)``
+            moves what can be moved once.
         y: targets, a tensor with first dimension n. NaN stands for a label that is missing.
         domains: (n,) integers from 0 to m − 1; every domain has an example.
         names: m different names, one per domain.
@@ -104,8 +93,8 @@ class DomainData:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "target_names", tuple(self.target_names))
+        for field_name in ("names", "target_names"):
+            object.__setattr__(self, field_name, tuple(getattr(self, field_name)))
         _check_examples(self.x, self.y, self.domains)
         _check_domains(self.domains, self.names)
         # What is left of each part; a part of which nothing is left has no name any more.
@@ -119,13 +108,11 @@ class DomainData:
 
         Numbers of x become float32 unless they are bytes (images) or integers, which stay.
         ``rest`` are the attributes ``target_names``, ``parts`` and ``notes``.
-
-        >>> data = DomainData.from_arrays(torch.zeros(3, 2), [0, 1, 1], ["Rome", "Oslo", "Rome"])
-        >>> data.names, data.domains, data.y.dtype
-        (('Oslo', 'Rome'), tensor([1, 0, 1]), torch.int64)
         """
         numbered = number_domains(domains)
-        inputs = x if is_lazy(x) else tensor_from(x, "x")
+        plain = isinstance(x, (Tensor, np.ndarray, list, tuple)) or hasattr(x, "__array__")
+        is_lazy = not plain and hasattr(x, "__len__") and hasattr(x, "__getitem__")
+        inputs = x if is_lazy else tensor_from(x, "x")
         names = tuple(str(name) for name in numbered.names)
         ids = torch.from_numpy(numbered.ids)
         return cls(inputs, tensor_from(y, "y"), ids, names, **rest)
@@ -152,12 +139,7 @@ class DomainData:
         return self.y.device
 
     def rows(self, indices: Tensor | Sequence[int]) -> Rows:
-        """The examples at these positions (k,), on the data's device.
-
-        >>> data = DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"])
-        >>> data.rows(torch.tensor([1, 1])).x
-        tensor([[2.], [2.]])
-        """
+        """The examples at these positions (k,), on the data's device."""
         indices = torch.as_tensor(indices)
         here = indices.to(self.device, non_blocking=True)
         if isinstance(self.x, Tensor):
@@ -171,27 +153,21 @@ class DomainData:
     def to(self, device: torch.device | str) -> DomainData:
         """The same data with every tensor moved to a device, once.
 
-        Inputs without a ``to`` (images that are read lazily) stay; :meth:`rows` moves what it
-        reads.
+        Inputs without a ``to`` stay; :meth:`rows` moves what it reads.
         """
         x = self.x.to(device) if hasattr(self.x, "to") else self.x
         return replace(self, x=x, y=self.y.to(device), domains=self.domains.to(device))
 
     def ids(self, domains: Sequence[str | int]) -> list[int]:
-        """The numbers of domains given by name, number or part; each may be given once.
-
-        >>> DomainData.from_arrays([[1.0], [2.0]], [0, 1], ["a", "b"]).ids(["b", 0])
-        [1, 0]
-        """
+        """The numbers of domains given by name, number or part; each may be given once."""
         if isinstance(domains, str):
             domains = [domains]
         place = {name: number for number, name in enumerate(self.names)}
         found = []
         for domain in domains:
-            if domain not in place and domain in self.parts:
-                found += [place[name] for name in self.parts[str(domain)]]
-            else:
-                found.append(self._id(domain, place))
+            is_part = domain not in place and domain in self.parts
+            named = self.parts[str(domain)] if is_part else [domain]
+            found += [self._id(each, place) for each in named]
         if len(set(found)) < len(found):
             twice = next(number for number in found if found.count(number) > 1)
             raise SettingError(f"The domain {self.names[twice]!r} is listed twice. List it once.")
@@ -212,13 +188,7 @@ class DomainData:
         return int(domain)
 
     def select(self, domains: Sequence[str | int]) -> DomainData:
-        """These domains whole, given by name or number, renumbered in the order given.
-
-        >>> data = DomainData.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], ["a", "b", "c"])
-        >>> part = data.select(["c", "a"])
-        >>> part.names, part.domains, part.x
-        (('c', 'a'), tensor([1, 0]), tensor([[1.], [3.]]))
-        """
+        """These domains whole, given by name or number, renumbered in the order given."""
         wanted = self.ids(domains)
         if not wanted:
             raise SettingError("No domain was selected: name at least one.")
@@ -295,13 +265,8 @@ class DomainData:
     def split_examples(self, share: float, seed: int = 0) -> tuple[DomainData, DomainData]:
         """Hold out a share of the examples of each domain: (the rest, what is held out).
 
-        This is DomainBed's validation set: the domains are those of training. A domain of n
-        examples gives ⌊share · n⌋ of them, so one with few examples may give none.
-
-        >>> data = DomainData.from_arrays(torch.zeros(10, 1), [0] * 10, ["a"] * 5 + ["b"] * 5)
-        >>> rest, held_out = data.split_examples(0.2)
-        >>> rest.counts, held_out.counts
-        (tensor([4, 4]), tensor([1, 1]))
+        This is DomainBed's validation set. A domain of n examples gives ⌊share · n⌋ of them, so one
+        with few examples may give none.
         """
         OPEN_FRACTION.check(share, "The share to hold out")
         order = np.random.default_rng(seed).permutation(len(self))
@@ -324,19 +289,13 @@ class DomainData:
 
 def _check_examples(x: Any, y: Any, domains: Any) -> None:
     """x, y and domains must have the same number of examples, at least one."""
-    for name, value in (("y", y), ("domains", domains)):
-        if not isinstance(value, Tensor):
-            raise DomainDataError(
-                f"{name} must be a tensor, got {type(value).__name__}. "
-                "DomainData.from_arrays takes arrays and lists."
-            )
-    if domains.ndim != 1 or domains.dtype != torch.long:
+    if not isinstance(y, Tensor) or not isinstance(domains, Tensor) or domains.dtype != torch.long:
         raise DomainDataError(
-            "domains must be a 1-d tensor of torch.long, one number per example, got "
-            f"{domains.dtype} of shape {tuple(domains.shape)}."
+            "y must be a tensor, and domains a tensor of torch.long with one number per example. "
+            "DomainData.from_arrays takes arrays and lists, and names of domains."
         )
-    lengths = {"x": len(x), "y": len(y) if y.ndim else 0, "domains": len(domains)}
-    if len(set(lengths.values())) > 1 or len(domains) == 0:
+    lengths = {"x": len(x), "y": len(y) if y.ndim else 0, "domains": domains.numel()}
+    if len(set(lengths.values())) > 1 or len(domains) == 0 or domains.ndim != 1:
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise DomainDataError(
             f"x, y and domains must hold the same number of examples, at least one, got {told}."
@@ -363,21 +322,12 @@ def _check_domains(domains: Tensor, names: tuple[str, ...]) -> None:
         )
 
 
-def is_lazy(x: Any) -> bool:
-    """Whether rows of x are made when they are asked for."""
-    plain = (Tensor, np.ndarray, list, tuple)
-    return not isinstance(x, plain) and not hasattr(x, "__array__") and isinstance(x, Inputs)
-
-
 def tensor_from(values: Any, what: str) -> Tensor:
     """Numbers as a tensor; float64 becomes float32, as networks compute."""
     try:
-        if isinstance(values, Tensor):
-            tensor = values
-        else:
-            array = np.asarray(values)
-            # torch would share the memory, and warns of arrays that must not be written to.
-            tensor = torch.as_tensor(array if array.flags.writeable else array.copy())
+        # torch would share the memory, and warns of arrays that must not be written to.
+        array = values if isinstance(values, Tensor) else np.require(values, requirements="W")
+        tensor = torch.as_tensor(array)
     except (TypeError, ValueError):
         raise DomainDataError(
             f"{what} must hold numbers in rows of equal length, got a {type(values).__name__} that "

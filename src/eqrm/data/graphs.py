@@ -17,7 +17,7 @@ from eqrm.errors import DomainDataError
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """Several graphs as one, their nodes one after another.
+    """Several graphs as one, their nodes one after another; torch-geometric's names.
 
     Attributes:
         x: (nodes, features) integers, the categories of each node.
@@ -51,17 +51,6 @@ class Graphs:
         edge_index: (2, all edges); nodes are counted from 0 within their graph.
         edge_attr: (all edges, features) of any integer type.
         node_ends, edge_ends: (n,) where the nodes and the edges of each graph end.
-
-    >>> pair = Graphs.from_sizes(
-    ...     x=torch.tensor([[6], [8], [7]]),
-    ...     edge_index=torch.tensor([[0, 1], [1, 0]]),
-    ...     edge_attr=torch.tensor([[1], [1]]),
-    ...     nodes=torch.tensor([2, 1]),
-    ...     edges=torch.tensor([2, 0]),
-    ... )
-    >>> batch = pair[torch.tensor([1, 0])]
-    >>> batch.x.flatten(), batch.batch, batch.edge_index
-    (tensor([7, 6, 8]), tensor([0, 1, 1]), tensor([[1, 2], [2, 1]]))
     """
 
     x: Tensor
@@ -71,34 +60,22 @@ class Graphs:
     edge_ends: Tensor
 
     def __post_init__(self) -> None:
-        for name, ends, length in (
-            ("node", self.node_ends, len(self.x)),
-            ("edge", self.edge_ends, len(self.edge_attr)),
-        ):
-            last = int(ends[-1]) if len(ends) else 0
-            if last != length:
-                raise DomainDataError(f"The graphs must hold {last} {name}s, got {length}.")
-        if self.edge_index.shape != (2, len(self.edge_attr)):
-            raise DomainDataError(
-                f"edge_index must have the shape (2, {len(self.edge_attr)}), got "
-                f"{tuple(self.edge_index.shape)}."
-            )
-        if len(self.node_ends) != len(self.edge_ends):
-            raise DomainDataError("node_ends and edge_ends must have one entry per graph.")
-        self._refuse_loose_ends()
-
-    def _refuse_loose_ends(self) -> None:
-        """An edge to a node of another graph would join two molecules."""
         nodes = self.node_ends.diff(prepend=self.node_ends.new_zeros(1))
         edges = self.edge_ends.diff(prepend=self.edge_ends.new_zeros(1))
+        stated = len(nodes), int(nodes.sum()), int(edges.sum()), (2, int(edges.sum()))
+        held = len(edges), len(self.x), len(self.edge_attr), tuple(self.edge_index.shape)
+        if stated != held:
+            raise DomainDataError(
+                "The numbers of graphs, nodes and edges and the shape of edge_index must be "
+                f"{stated}, got {held}."
+            )
         if bool((nodes < 1).any()) or bool((edges < 0).any()):
             raise DomainDataError("Every graph needs a node, and no number may be negative.")
-        if len(self.edge_attr) == 0:
-            return
+        # An edge to a node of another graph would join two molecules.
         limit = torch.repeat_interleave(nodes, edges).to(self.edge_index.device)
-        wrong = (self.edge_index < 0) | (self.edge_index >= limit)
+        wrong = ((self.edge_index < 0) | (self.edge_index >= limit)).any(0)
         if bool(wrong.any()):
-            edge = int(torch.nonzero(wrong.any(0))[0])
+            edge = int(torch.nonzero(wrong)[0])
             graph = int(torch.searchsorted(self.edge_ends, edge, right=True))
             raise DomainDataError(
                 f"Graph {graph} has {int(nodes[graph])} nodes, but an edge "

@@ -46,14 +46,26 @@ def parts_of_domains(
     A share is of all domains, rounded, at least one. Domains that a list names are never drawn.
     """
     parts = {name: list(part) for name, part in given.items() if isinstance(part, Sequence)}
-    _refuse_overlap(parts, names)
-    taken = {number for part in parts.values() for number in part}
+    taken: dict[int, str] = {}
+    for name, numbers in parts.items():
+        for number in numbers:
+            if number in taken:
+                raise SettingError(
+                    f"The domain {names[number]!r} is in {taken[number]} and in {name}. "
+                    "Each domain can be in only one part: remove it from the other."
+                )
+            taken[number] = name
     free = [number for number in range(len(names)) if number not in taken]
     order = np.random.default_rng(seed).permutation(free).tolist()
     for name in ("test", "validation"):
         share = given[name]
         if isinstance(share, float):
-            wanted = _number(name, share, len(names))
+            if not 0.0 <= share < 1.0:
+                raise SettingError(
+                    f"The {name} share must be a number from 0 to below 1, got {share:g}. "
+                    "To select domains by name, pass a list."
+                )
+            wanted = max(1, round(share * len(names))) if share > 0 else 0
             if wanted > len(order):
                 raise SettingError(
                     f"A {name} share of {share:g} is {wanted} of {len(names)} domains, but only "
@@ -65,39 +77,14 @@ def parts_of_domains(
     return {name: parts[name] for name in PARTS}
 
 
-def _number(name: str, share: float, domains: int) -> int:
-    if not 0.0 <= share < 1.0:
-        raise SettingError(
-            f"The {name} share must be a number from 0 to below 1, got {share:g}. "
-            "To select domains by name, pass a list."
-        )
-    return max(1, round(share * domains)) if share > 0 else 0
-
-
-def _refuse_overlap(parts: Mapping[str, Sequence[int]], names: Sequence[str]) -> None:
-    used: dict[int, str] = {}
-    for part, numbers in parts.items():
-        for number in numbers:
-            if number in used:
-                raise SettingError(
-                    f"The domain {names[number]!r} is in {used[number]} and in {part}. "
-                    "Each domain can be in only one part: remove it from the other."
-                )
-            used[number] = part
-
-
 @dataclass(frozen=True, eq=False)
 class TimeSplit:
-    """Domains to train on, later ones to test on, and those that belong to neither.
+    """Domains to train on, later ones to test on, and those that belong to neither, by name.
 
-    Every row of the first is earlier than every row of the second. A domain with rows on both
-    sides of the cut is in ``left_out``: to train on it would be to train on the future.
-
-    Attributes:
-        train, test, left_out: names of domains.
-        trained, tested: the first and the last time of both parts, in words.
-        order: the column that the times are from.
-        test_times: (number of test domains,) when each of them began.
+    Every row of the first is earlier than every row of the second. A domain with rows on both sides
+    of the cut is in ``left_out``: to train on it would be to train on the future. ``trained`` and
+    ``tested`` are the first and the last time of both parts in words, ``order`` the column that the
+    times are from, and ``test_times`` (number of test domains,) when each of them began.
     """
 
     train: tuple[str, ...]
@@ -282,15 +269,7 @@ class HeldOutInTime:
     def splits(
         self, domains: NumberedDomains, times: Any = None, order: str = "domains"
     ) -> list[TimeSplit]:
-        """The splits in the order of time; times as for :func:`split_in_time`.
-
-        >>> days = NumberedDomains(np.arange(6), tuple(f"2013-01-0{day}" for day in range(1, 7)))
-        >>> for split in HeldOutInTime(last=0.5, origins=3, gap=1).splits(days):
-        ...     print(split.train, split.test, split.left_out[:1])
-        ('2013-01-01', '2013-01-02') ('2013-01-04',) ('2013-01-03',)
-        ('2013-01-01', '2013-01-02', '2013-01-03') ('2013-01-05',) ('2013-01-04',)
-        ('2013-01-01', '2013-01-02', '2013-01-03', '2013-01-04') ('2013-01-06',) ('2013-01-05',)
-        """
+        """The splits in the order of time; times as for :func:`split_in_time`."""
         remedy = "Name the column that orders the domains (order: of the dataset's settings)."
         names, spans = _spans(domains, times, order, remedy)
         later = int(later_domains(spans, order, after=self.after, last=self.last).sum())

@@ -104,11 +104,7 @@ def order_remedy() -> str:
 
 
 def as_times(values: Any, what: str, remedy: str = "") -> Times:
-    """Times (n,) that can be compared; missing ones and other things are refused by their rows.
-
-    >>> as_times(["7", "10"], "times"), as_times([date(2013, 1, 31)], "times")
-    (array([ 7, 10]), array(['2013-01-31T00:00:00.000000'], dtype='datetime64[us]'))
-    """
+    """Times (n,) that can be compared; missing ones and other things are refused by their rows."""
     array = in_memory(values)
     if array.ndim != 1:
         raise DomainDataError(f"{what}: one time per row is needed, got the shape {array.shape}.")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.times import MOMENT, DomainSpans, Times, shown_time
+from eqrm.data.times import MOMENT, DomainSpans, shown_time
 from eqrm.domains import Name, named_domains
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.text import counted
@@ -113,45 +113,36 @@ def refuse_unfit_times(
 
     ``shortest`` is the length of the shortest part; ``named`` says that the names are the times.
     """
-    arranged = spans.first[spans.order]
-    found = _in_the_future(spans, names)
-    found += _repeated(spans, names, arranged) if named else []
-    found += [] if named else _spread_out(spans, names, arranged, shortest)
+    found = []
+    if spans.last.dtype.kind == "M":
+        tomorrow = datetime.now(timezone.utc).replace(tzinfo=None) + timedelta(days=1)
+        ahead = np.flatnonzero(spans.last > np.datetime64(tomorrow).astype(MOMENT))
+        if ahead.size:
+            latest = shown_time(spans.last[ahead].max())
+            who = named_domains([names[int(i)] for i in ahead])
+            found.append(f"The times of {who} are in the future ({latest}). Correct the dates.")
+    if named:
+        again = np.flatnonzero(np.diff(spans.limits) > 1)
+        if again.size:
+            first = spans.limits[again[0]]
+            one, other = (names[int(i)] for i in spans.order[first : first + 2])
+            pairs = len(spans.order) - len(spans.limits) + 1
+            found.append(
+                f"Domains are repeated: {one!r} and {other!r} are the same time, as are "
+                f"{counted(pairs, 'pair')} in all. Give each domain one name, or name the column "
+                f"that orders them ({Setting('order', 'COLUMN')})."
+            )
+    else:
+        found += _spread_out(spans, names, shortest)
     if found:
         raise DomainDataError(" ".join(found))
 
 
-def _in_the_future(spans: DomainSpans, names: Sequence[Name]) -> list[str]:
-    if spans.last.dtype.kind != "M":
-        return []
-    tomorrow = datetime.now(timezone.utc).replace(tzinfo=None) + timedelta(days=1)
-    ahead = np.flatnonzero(spans.last > np.datetime64(tomorrow).astype(MOMENT))
-    if not ahead.size:
-        return []
-    latest = shown_time(spans.last[ahead].max())
-    who = named_domains([names[int(i)] for i in ahead])
-    return [f"The times of {who} are in the future ({latest}). Correct the dates."]
-
-
-def _repeated(spans: DomainSpans, names: Sequence[Name], arranged: Times) -> list[str]:
-    again = np.flatnonzero(arranged[1:] == arranged[:-1])
-    if not again.size:
-        return []
-    one, other = (names[int(i)] for i in spans.order[again[0] : again[0] + 2])
-    return [
-        f"Domains are repeated: {one!r} and {other!r} are the same time, as are "
-        f"{counted(again.size, 'pair')} in all. Give each domain one name, or name the column that "
-        f"orders them ({Setting('order', 'COLUMN')})."
-    ]
-
-
-def _spread_out(
-    spans: DomainSpans, names: Sequence[Name], arranged: Times, shortest: int
-) -> list[str]:
+def _spread_out(spans: DomainSpans, names: Sequence[Name], shortest: int) -> list[str]:
     """Domains that are still there when a whole part of others has begun."""
-    at_once = int(np.unique(arranged, return_counts=True)[1].max())
-    reach = np.searchsorted(arranged, spans.last[spans.order], side="right")
-    long = np.flatnonzero(reach - np.arange(len(arranged)) > max(shortest, at_once))
+    at_once = int(np.diff(spans.limits).max())
+    reach = np.searchsorted(spans.first[spans.order], spans.last[spans.order], side="right")
+    long = np.flatnonzero(reach - np.arange(len(reach)) > max(shortest, at_once))
     if not long.size:
         return []
     who = [names[i] for i in spans.order[long]]

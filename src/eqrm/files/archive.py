@@ -50,14 +50,7 @@ def write_archive(
     *,
     durable: bool = False,
 ) -> None:
-    """Write plain data (anything that JSON can represent) and tensors, atomically.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "kept.safetensors"
-    >>> write_archive(path, "numbers 1", {"step": 3}, {"weight": torch.ones(2)})
-    >>> read_archive(path, "numbers 1", "a file of numbers").content
-    {'step': 3}
-    """
+    """Write plain data (anything that JSON can represent) and tensors, atomically."""
     text = json.dumps(content, ensure_ascii=False)
     kept = {name: _as_tensor(value) for name, value in tensors.items()}
     metadata = {"format": format, "content": text, "sha256": content_digest(text, kept)}
@@ -122,12 +115,6 @@ def flatten(value: Any, path: str = "state") -> tuple[Any, dict[str, Tensor]]:
     Beside what JSON has, a value may hold tensors, arrays of numbers, tuples, levels, numbers that
     are not finite, and dicts with keys that are not strings. Every container becomes a list whose
     first element says what it is, so that no content can be mistaken for a description.
-
-    >>> plain, tensors = flatten({"step": 3, "momentum": {0: torch.zeros(2)}})
-    >>> list(tensors)
-    ['state/momentum/0']
-    >>> unflatten(plain, tensors)
-    {'step': 3, 'momentum': {0: tensor([0., 0.])}}
     """
     tensors: dict[str, Tensor] = {}
     return _flattened(value, path, tensors), tensors

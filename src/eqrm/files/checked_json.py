@@ -42,12 +42,6 @@ def write_checked_json(path: Path, format: str, content: Any) -> None:
     """Write plain data atomically, on the disk before the file takes its place.
 
     The same content gives the same bytes.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "record.json"
-    >>> write_checked_json(path, "numbers 1", {"step": 3})
-    >>> read_checked_json(path, "numbers 1", "a file of numbers")
-    {'step': 3}
     """
     text = _text(content).encode()
     with whole_file(path, durable=True) as draft:

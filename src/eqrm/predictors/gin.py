@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,32 +19,8 @@ BOND_FEATURES = (5, 6, 2)
 """How many values each of OGB's three categorical features of a bond has."""
 
 
-class GraphInputs(Protocol):
-    """Several graphs as one, their atoms one after another.
-
-    ``x`` (atoms, 9) and ``edge_attr`` (edges, 3) are OGB's categorical features, ``edge_index``
-    (2, edges) runs from the first row to the second, ``batch`` (atoms,) says which graph an atom
-    belongs to, and ``num_graphs`` how many there are (torch-geometric's names).
-    """
-
-    @property
-    def x(self) -> Tensor: ...
-    @property
-    def edge_index(self) -> Tensor: ...
-    @property
-    def edge_attr(self) -> Tensor: ...
-    @property
-    def batch(self) -> Tensor: ...
-    @property
-    def num_graphs(self) -> int: ...
-
-
 class CategoricalEncoder(nn.Module):
-    """The sum of one embedding per categorical feature: (n, features) integers → (n, width).
-
-    >>> CategoricalEncoder([5, 6, 2], width=4)(torch.zeros(7, 3, dtype=torch.long)).shape
-    torch.Size([7, 4])
-    """
+    """The sum of one embedding per categorical feature: (n, features) integers → (n, width)."""
 
     offsets: Tensor
 
@@ -80,12 +56,7 @@ class GINLayer(nn.Module):
         super().__init__()
         self.eps = nn.Parameter(torch.zeros(1))
         self.bond_encoder = CategoricalEncoder(BOND_FEATURES, width)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 2 * width),
-            nn.BatchNorm1d(2 * width),
-            nn.ReLU(),
-            nn.Linear(2 * width, width),
-        )
+        self.mlp = nn.Sequential(*_hidden_layer(width))
 
     def forward(self, h: Tensor, edge_index: Tensor, bonds: Tensor) -> Tensor:
         """New embeddings of the atoms, (atoms, width); ``bonds`` are indicators of the edges."""
@@ -110,12 +81,15 @@ class GINFeatures(nn.Module):
         super().__init__()
         self.atom_encoder = CategoricalEncoder(ATOM_FEATURES, width)
         self.virtual_node = nn.Parameter(torch.zeros(1, width))
-        self.virtual_mlps = nn.ModuleList([_virtual_mlp(width) for _ in range(depth - 1)])
+        self.virtual_mlps = nn.ModuleList(
+            nn.Sequential(*_hidden_layer(width), nn.BatchNorm1d(width), nn.ReLU())
+            for _ in range(depth - 1)
+        )
         self.layers = nn.ModuleList([GINLayer(width) for _ in range(depth)])
         self.norms = nn.ModuleList([nn.BatchNorm1d(width) for _ in range(depth)])
         self.dropout = dropout
 
-    def forward(self, graphs: GraphInputs) -> Tensor:
+    def forward(self, graphs: Any) -> Tensor:
         """(graphs, width), differentiable in everything but the graphs."""
         h = self.atom_encoder(graphs.x)
         virtual = self.virtual_node.expand(graphs.num_graphs, -1)
@@ -140,30 +114,22 @@ class GINFeatures(nn.Module):
 
 
 def sum_by_graph(h: Tensor, batch: Tensor, graphs: int) -> Tensor:
-    """Sums of the rows of h (atoms, width) that belong to the same graph, (graphs, width).
-
-    >>> sum_by_graph(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 0, 1]), 2).flatten()
-    tensor([3., 4.])
-    """
+    """Sums of the rows of h (atoms, width) that belong to the same graph, (graphs, width)."""
     return h.new_zeros(graphs, h.shape[1]).index_add(0, batch, h)
 
 
-def _virtual_mlp(width: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(width, 2 * width),
-        nn.BatchNorm1d(2 * width),
-        nn.ReLU(),
-        nn.Linear(2 * width, width),
-        nn.BatchNorm1d(width),
-        nn.ReLU(),
-    )
+def _hidden_layer(width: int) -> list[nn.Module]:
+    wide = 2 * width
+    return [nn.Linear(width, wide), nn.BatchNorm1d(wide), nn.ReLU(), nn.Linear(wide, width)]
 
 
 class GIN(Predictor):
     """Graph isomorphism network with a virtual node (Xu et al. 2019; Gilmer et al. 2017).
 
-    The defaults are OGB's and WILDS's for OGB-MolPCBA. Batches are graphs as in
-    :class:`GraphInputs`; a batch of torch-geometric is one.
+    The defaults are OGB's and WILDS's for OGB-MolPCBA. Inputs are several graphs as one, with
+    torch-geometric's names: ``x`` (atoms, 9) and ``edge_attr`` (edges, 3) are OGB's categorical
+    features, ``edge_index`` (2, edges), ``batch`` (atoms,) says which of ``num_graphs`` graphs an
+    atom belongs to.
 
     Args:
         outputs: logits per molecule, one for each label.

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import math
 import pickle
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
-from zipfile import BadZipFile
+from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from eqrm.errors import DataFileError, MissingExtraError
 from eqrm.execution import being_transformed, has_kernels
-from eqrm.files.reading import refuse_zip_growth
+from eqrm.files.reading import DAMAGES, refuse_zip_growth
 
 Network = TypeVar("Network", bound=nn.Module)
+Convolution = TypeVar("Convolution", bound=nn.Conv2d)
 Padding = tuple[int, int, int, int]
 """Pixels on the left, on the right, above and below."""
 
 
 def as_fractions(images: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Bytes from 0 to 255 as numbers from 0 to 1; other images as they are.
-
-    >>> as_fractions(torch.tensor([51, 255], dtype=torch.uint8))
-    tensor([0.2000, 1.0000])
-    """
+    """Bytes from 0 to 255 as numbers from 0 to 1; other images as they are."""
     return images.to(dtype) / 255.0 if images.dtype == torch.uint8 else images
 
 
@@ -46,11 +45,6 @@ class ImageScaling(nn.Module):
 
     It is part of the predictor, because which numbers are right depends on the weights and not
     on the data. Bytes stay bytes until they are on the device, at a quarter of the memory.
-
-    >>> ImageScaling([0.5], [0.5])(torch.tensor([[[[0.0, 1.0]]]])).flatten()
-    tensor([-1.,  1.])
-    >>> ImageScaling([0.0], [1.0])(torch.tensor([[[[51]]]], dtype=torch.uint8)).flatten()
-    tensor([0.2000])
     """
 
     mean: Tensor
@@ -110,22 +104,14 @@ def _in_channels_last(images: Tensor) -> bool:
 
 
 def rectified(values: Tensor, highest: float) -> Tensor:
-    """ReLU, or ReLU6 where the highest value is 6, in place of the values.
-
-    >>> rectified(torch.tensor([-1.0, 7.0]), 6.0)
-    tensor([0., 6.])
-    """
+    """ReLU, or ReLU6 where the highest value is 6, in place of the values."""
     if math.isinf(highest):
         return functional.relu(values, inplace=True)
     return functional.hardtanh(values, 0.0, highest, inplace=True)
 
 
 def padded(images: Tensor, padding: Padding) -> Tensor:
-    """Zeros on the left, on the right, above and below; the same images where there are none.
-
-    >>> padded(torch.ones(1, 1, 1, 2), (0, 1, 0, 0)).flatten()
-    tensor([1., 1., 0.])
-    """
+    """Zeros on the left, on the right, above and below; the same images where there are none."""
     return functional.pad(images, padding) if any(padding) else images
 
 
@@ -143,12 +129,7 @@ def norm_rectified(
 
 
 def freeze_batch_norm(network: Network) -> Network:
-    """Replace every batch norm inside a network by a frozen one; returns the network.
-
-    >>> network = freeze_batch_norm(nn.Sequential(nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8)))
-    >>> [type(layer).__name__ for layer in network]
-    ['Conv2d', 'FrozenBatchNorm']
-    """
+    """Replace every batch norm inside a network by a frozen one; returns the network."""
     for name, child in network.named_children():
         if isinstance(child, _BatchNorm) and not isinstance(child, FrozenBatchNorm):
             if child.track_running_stats:
@@ -158,22 +139,12 @@ def freeze_batch_norm(network: Network) -> Network:
     return network
 
 
-def with_channels(layer: nn.Conv2d, channels: int) -> nn.Conv2d:
-    """The first convolution for another number of channels, its weights repeated over them.
-
-    >>> with_channels(nn.Conv2d(3, 8, 7, bias=False), channels=5).weight.shape
-    torch.Size([8, 5, 7, 7])
-    """
-    wider = nn.Conv2d(
-        channels,
-        layer.out_channels,
-        layer.kernel_size,  # type: ignore[arg-type]
-        layer.stride,  # type: ignore[arg-type]
-        layer.padding,  # type: ignore[arg-type]
-        bias=False,
-    )
-    with torch.no_grad():
-        wider.weight.copy_(layer.weight[:, [i % layer.in_channels for i in range(channels)]])
+def with_channels(layer: Convolution, channels: int) -> Convolution:
+    """The first convolution for another number of channels, its weights repeated over them."""
+    wider = copy.deepcopy(layer)
+    wider.in_channels = channels
+    repeated = [channel % layer.in_channels for channel in range(channels)]
+    wider.weight = nn.Parameter(layer.weight.detach()[:, repeated])
     return wider
 
 
@@ -196,11 +167,6 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
 
     A state dict that a training script wrapped (``{"state_dict": …}``, names that begin with
     ``module.``) is unwrapped.
-
-    >>> read_weights("resnet50.pth")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.DataFileError: The weights file 'resnet50.pth' does not exist. ...
     """
     path = Path(path)
     if not path.is_file():
@@ -208,42 +174,24 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             f"The weights file {str(path)!r} does not exist. Give the path of a .safetensors or "
             ".pth file that holds a state dict."
         )
-    loaded = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
-    return _unwrapped(loaded, path)
-
-
-def _read_safetensors(path: Path) -> object:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise DataFileError(
-            f"{str(path)!r} cannot be read as a safetensors file ({error}). It may be damaged, or "
-            "its download incomplete."
-        ) from None
-
-
-def _read_pickle(path: Path) -> object:
     refuse_zip_growth(path)
+    loaded: Any
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        if path.suffix == ".safetensors":
+            loaded = load_file(path)
+        else:
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        reason = str(error).splitlines()[0]
         raise DataFileError(
             f"{str(path)!r} is refused: it is damaged, or holds more than tensors, and reading "
-            f"that could execute code. Save the state dict alone. ({reason})"
+            f"that could execute code. Save the state dict alone. ({str(error).splitlines()[0]})"
         ) from None
-    except (RuntimeError, EOFError, BadZipFile, OSError, ValueError, KeyError) as error:
+    except (SafetensorError, *DAMAGES, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataFileError(
-            f"{str(path)!r} cannot be read as a file of weights "
-            f"({str(error).splitlines()[0] if str(error) else type(error).__name__}). It may be "
-            "damaged, or its download incomplete."
+            f"{str(path)!r} cannot be read as a file of weights ({reason}). It may be damaged, or "
+            "its download incomplete."
         ) from None
-
-
-def _unwrapped(loaded: object, path: Path) -> dict[str, Tensor]:
     for wrapper in ("state_dict", "model"):
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapper), Mapping):
             loaded = loaded[wrapper]
@@ -266,33 +214,19 @@ def load_weights(
     given = {name: t for name, t in weights.items() if not name.startswith(drop)}
     missing = [n for n in own if n not in given and not n.endswith(COUNTERS)]
     unknown = [n for n in given if n not in own and not n.endswith(COUNTERS)]
-    if missing or unknown:
+    other = [n for n, tensor in given.items() if n in own and tensor.shape != own[n].shape]
+    if missing or unknown or other:
+        problems = {"missing": missing, "unknown": unknown, "of another shape": other}
+        told = [f"{len(n)} are {what} (such as {n[0]!r})" for what, n in problems.items() if n]
         raise DataFileError(
-            f"The weights of {source!r} belong to another network: of {len(own)} tensors needed "
-            f"{len(missing)} are missing{_first(missing)}, and {len(unknown)} of those given are "
-            f"unknown{_first(unknown)}."
+            f"The weights of {source!r} belong to another network: of {len(own)} tensors needed, "
+            f"{' and '.join(told)}."
         )
-    for name, tensor in given.items():
-        if name in own and tensor.shape != own[name].shape:
-            raise DataFileError(
-                f"The weights of {source!r} belong to another network: {name!r} has shape "
-                f"{tuple(tensor.shape)}, and {tuple(own[name].shape)} is needed."
-            )
     network.load_state_dict({name: given.get(name, tensor) for name, tensor in own.items()})
 
 
-def _first(names: list[str]) -> str:
-    return f" (the first: {names[0]!r})" if names else ""
-
-
 def package_weights(package: str, extra: str, purpose: str) -> Path:
-    """The file of weights inside an installed package; the package's own code is not run.
-
-    >>> package_weights("no-such-weights", "images", "A pretrained network")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.MissingExtraError: A pretrained network needs 'no-such-weights', ...
-    """
+    """The file of weights inside an installed package; the package's own code is not run."""
     spec = importlib.util.find_spec(package.replace("-", "_"))
     places = list(spec.submodule_search_locations or []) if spec is not None else []
     files = [file for place in places for file in sorted(Path(place).glob("models/*.pth"))]

@@ -17,15 +17,7 @@ from eqrm.errors import SettingError
 
 
 def layers(*sizes: int, dropout: float = 0.0) -> nn.Sequential:
-    """Linear layers with ReLU between them, and dropout before each ReLU.
-
-    >>> layers(4, 8, 2)
-    Sequential(
-      (0): Linear(in_features=4, out_features=8, bias=True)
-      (1): ReLU()
-      (2): Linear(in_features=8, out_features=2, bias=True)
-    )
-    """
+    """Linear layers with ReLU between them, and dropout before each ReLU."""
     modules: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         if modules:
@@ -36,21 +28,13 @@ def layers(*sizes: int, dropout: float = 0.0) -> nn.Sequential:
 
 
 def input_size(network: nn.Module) -> int:
-    """Inputs (features, or channels) of the first linear or convolutional layer.
-
-    >>> input_size(nn.Sequential(nn.Flatten(), nn.Linear(3, 5), nn.Linear(5, 2)))
-    3
-    """
+    """Inputs (features, or channels) of the first linear or convolutional layer."""
     layer = first_layer(network)
     return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
 
 
 def output_size(network: nn.Module) -> int:
-    """Outputs (features, or channels) of the last linear or convolutional layer.
-
-    >>> output_size(nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)))
-    2
-    """
+    """Outputs (features, or channels) of the last linear or convolutional layer."""
     layer = [layer for _, layer in _weighted_layers(network)][-1]
     return layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
 
@@ -64,9 +48,6 @@ def widened(network: nn.Module, extra: int) -> nn.Module:
     """A copy whose first layer takes ``extra`` more inputs, after those it had.
 
     What was learned is kept: the old weights are copied, the new ones start at random.
-
-    >>> widened(nn.Linear(3, 5), extra=2)
-    Linear(in_features=5, out_features=5, bias=True)
     """
     network = copy.deepcopy(network)
     name, old = next(_weighted_layers(network))

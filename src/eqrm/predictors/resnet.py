@@ -154,20 +154,17 @@ class ResNet(Predictor):
     ) -> None:
         one_of(str(depth), map(str, DEPTHS), "depth of a ResNet:")
         features = ResNetFeatures(depth)
+        if isinstance(pretrained, bool):
+            raise SettingError(
+                "No package carries ResNet weights, so pretrained must be the path of a "
+                ".safetensors or .pth file with the usual ImageNet state dict, got "
+                f"{pretrained!r}."
+            )
         if pretrained is not None:
-            load_weights(features, _file(pretrained), drop="fc.", source=str(pretrained))
+            load_weights(features, read_weights(pretrained), drop="fc.", source=str(pretrained))
         if inputs != 3:
             features.conv1 = with_channels(features.conv1, inputs)
         scaling = ImageScaling(IMAGENET_MEAN, IMAGENET_STD) if scale and inputs == 3 else None
         frozen = pretrained is not None if frozen_batch_norm is None else frozen_batch_norm
         featurizer = image_featurizer(features, scaling, frozen, dropout)
         super().__init__(featurizer, nn.Linear(features.outputs, outputs), loss)
-
-
-def _file(pretrained: str | Path | bool) -> dict[str, Tensor]:
-    if isinstance(pretrained, bool):
-        raise SettingError(
-            "No package carries ResNet weights, so pretrained must be the path of a .safetensors "
-            f"or .pth file with the usual ImageNet state dict, got {pretrained!r}."
-        )
-    return read_weights(pretrained)

@@ -13,12 +13,7 @@ INITIALISATIONS = ("default", "xavier")
 
 
 class LinearPredictor(Predictor):
-    """outputs = W x + b; the features are the inputs themselves.
-
-    >>> import torch
-    >>> LinearPredictor(3, 1, loss="squared")(torch.zeros(4, 3)).shape
-    torch.Size([4, 1])
-    """
+    """outputs = W x + b; the features are the inputs themselves."""
 
     def __init__(
         self, inputs: int, outputs: int, bias: bool = True, loss: str | Loss = "cross-entropy"
@@ -70,14 +65,6 @@ class CNN(Predictor):
     The architecture that DomainBed uses for RotatedMNIST and ColoredMNIST: 64, 128, 128 and
     128 channels, stride 2 in the second layer, so images of any size will do. ``inputs`` is the
     number of channels.
-
-    >>> import torch
-    >>> predictor = CNN(1, 10)
-    >>> (
-    ...     predictor.features(torch.zeros(2, 1, 28, 28)).shape,
-    ...     predictor(torch.zeros(2, 1, 14, 14)).shape,
-    ... )
-    (torch.Size([2, 128]), torch.Size([2, 10]))
     """
 
     input_kind = "channels"

@@ -33,11 +33,7 @@ def rdkit(module: str) -> Any:
 
 
 def parsed(smiles: str) -> Any:
-    """RDKit's molecule, or ``None`` for what it cannot read; RDKit's own messages are kept back.
-
-    >>> parsed("CCO").GetNumAtoms(), parsed("not a molecule")
-    (3, None)
-    """
+    """RDKit's molecule, or ``None`` for what it cannot read; RDKit's own messages are kept back."""
     with rdkit("rdBase").BlockLogs():
         return rdkit("Chem").MolFromSmiles(smiles) if smiles else None
 

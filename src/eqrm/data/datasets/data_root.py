@@ -27,11 +27,7 @@ T = TypeVar("T")
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder that datasets are read from: ``root``, or the environment's ``EQRM_DATA``.
-
-    >>> data_root("/")
-    PosixPath('/')
-    """
+    """The folder that datasets are read from: ``root``, or the environment's ``EQRM_DATA``."""
     named = os.fspath(root) if root is not None else os.environ.get("EQRM_DATA", "")
     if not named:
         raise SettingError(

@@ -30,14 +30,8 @@ def is_dates(column: Column) -> bool:
 
 
 def as_column(values: Any, name: object) -> Column:
-    """Numbers as float64, dates as moments, text and pandas' categories as text.
-
-    Raises for anything else.
-
-    >>> as_column([True, False], "insured"), as_column(["A", None], "ward")
-    (array([1., 0.]), array(['A', ''], dtype='<U1'))
-    >>> as_column([date(2013, 1, 31), None], "seen")
-    array(['2013-01-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]')
+    """Numbers as float64, dates as moments, text and pandas' categories as text; others are
+    refused.
     """
     categorical = getattr(values, "cat", values)
     if hasattr(categorical, "codes") and hasattr(categorical, "categories"):

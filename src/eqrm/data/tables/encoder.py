@@ -171,12 +171,7 @@ class TableEncoder:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> TableEncoder:
-        """The encoder that :meth:`to_dict` described.
-
-        >>> encoder = TableEncoder.fit({"age": [30.5, 50], "ward": ["A", "B"]})
-        >>> TableEncoder.from_dict(encoder.to_dict()) == encoder
-        True
-        """
+        """The encoder that :meth:`to_dict` described."""
         if not isinstance(content, Mapping) or content.get("format") != FORMAT:
             raise DomainDataError(f"This is not a table encoder: its format should be {FORMAT!r}.")
         fields = {name: value for name, value in content.items() if name != "format"}

@@ -45,14 +45,6 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
     repeats and has the name of an identifier, or looks drawn at random from far more numbers than
     there are rows; and free text, which hardly ever repeats. ``domains`` (n,) are numbered in the
     order of their names.
-
-    >>> rows = np.arange(60)
-    >>> identifier_note("stay", rows + 1000.0, rows // 5)
-    "Column 'stay' has a different integer in every row: it is an identifier, and left out. ..."
-    >>> identifier_note("code", (rows // 5) * 3.0, rows // 5)
-    "Column 'code' numbers the domains: it is an identifier, and left out. To use it, list it ..."
-    >>> identifier_note("age", rows % 7 + 30.0, rows // 5) is None
-    True
     """
     if len(column) < FEWEST_ROWS or is_dates(column) or not _may_be_one(column, domains):
         return None
@@ -64,7 +56,14 @@ def identifier_note(name: str, column: Column, domains: NDArray[np.int64]) -> st
         return None
     kind = "integer" if is_numbers(column) else "text"
     distinct, place = np.unique(values, return_inverse=True)
-    if len(distinct) == len(values) and (kind == "text" or _counts_rows(name, distinct)):
+    differ = len(distinct) == len(values)
+    # Integers that all differ may be a measurement, such as an income.
+    if differ and (
+        kind == "text"
+        or distinct[-1] - distinct[0] < GAPS * len(distinct)
+        or is_identifiers_name(name)
+        or _drawn_at_random(distinct, distinct)
+    ):
         what = f"has a different {kind} in every row: it is an identifier"
     elif _names_domains(distinct, place, ids, numbers=kind == "integer"):
         what = f"{'numbers' if kind == 'integer' else 'names'} the domains: it is an identifier"
@@ -96,12 +95,6 @@ def is_identifiers_name(name: str) -> bool:
         return False
     owned = any(words[-1] == f"{thing}{end}" for thing in OWNERS for end in ("id", "nr", "no"))
     return words[-1] in ENDS or bool({*words} & ANYWHERE) or owned
-
-
-def _counts_rows(name: str, distinct: Column) -> bool:
-    """Whether integers that all differ are an identifier, and no measurement such as an income."""
-    few_gaps = distinct[-1] - distinct[0] < GAPS * len(distinct)
-    return bool(few_gaps or is_identifiers_name(name) or _drawn_at_random(distinct, distinct))
 
 
 def _seldom_repeats(name: str, values: Column, distinct: Column) -> str:

@@ -203,13 +203,7 @@ def written_dates(name: str, text: NDArray[np.str_]) -> tuple[Column, str] | Non
 
 
 def dates_in(text: NDArray[np.str_], form: str = "") -> Column | None:
-    """The dates in a column of text, NaT where missing; None if some of it is anything else.
-
-    >>> dates_in(np.array(["2013-01-31", "", "NA"]))
-    array(['2013-01-31T00:00:00.000000', 'NaT', 'NaT'], dtype='datetime64[us]')
-    >>> dates_in(np.array(["2013-01-31", "soon"])) is None, dates_in(np.array([""])) is None
-    (True, True)
-    """
+    """The dates in a column of text, NaT where missing; None if some of it is anything else."""
     distinct, place = np.unique(text, return_inverse=True)
     moments, dated = [], False
     for value in distinct.tolist():
@@ -223,11 +217,7 @@ def dates_in(text: NDArray[np.str_], form: str = "") -> Column | None:
 
 
 def moment_in(text: str, form: str) -> np.datetime64 | None:
-    """The moment of a date that is written in this form or in ISO's; None of anything else.
-
-    >>> moment_in("30.04.2024 17:45", "day.month.year"), moment_in("30/04/2024", "month/day/year")
-    (np.datetime64('2024-04-30T17:45:00.000000'), None)
-    """
+    """The moment of a date that is written in this form or in ISO's; None of anything else."""
     iso = moment_of(text)
     found = _WRITTEN.fullmatch(text.strip())
     if iso is not None or found is None or found["separator"] not in form:

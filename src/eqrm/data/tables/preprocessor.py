@@ -37,9 +37,6 @@ class Task:
     """Classes by name, in order, or none for regression.
 
     ``numbers`` is True if the classes are numbers, not strings that look like numbers.
-
-    >>> Task.of(np.array(["ill", "well", "ill"])).classes
-    ('ill', 'well')
     """
 
     classes: tuple[str, ...] = ()
@@ -84,11 +81,7 @@ class Task:
 
     @property
     def values(self) -> NDArray[Any]:
-        """The classes in the type of the target: integers, other numbers, or strings.
-
-        >>> Task(("0", "1"), numbers=True).values, Task(("0", "1")).values
-        (array([0, 1]), array(['0', '1'], dtype='<U1'))
-        """
+        """The classes in the type of the target: integers, other numbers, or strings."""
         if not self.numbers:
             return np.array(self.classes)
         found = np.array([float(name) for name in self.classes])
@@ -99,9 +92,6 @@ class Task:
         """The number of each row's class, or the target itself for regression.
 
         Raises for unknown classes.
-
-        >>> Task(("no", "yes")).labels(np.array(["yes", "no", "yes"]))
-        array([1, 0, 1])
         """
         if not self.classes:
             return target
@@ -121,9 +111,6 @@ class Task:
 
         ``scores`` are probabilities (n,) of the second of two classes, (n, K) of K classes, or
         predicted numbers (n,). Predicted classes are of the type that the target has.
-
-        >>> Task(("no", "yes")).predictions(np.array([0.75, 0.5]))["prediction"].tolist()
-        ['yes', 'no']
         """
         if not self.classes:
             return {PREDICTION: scores}

@@ -178,12 +178,7 @@ class Table:
         return NumberedDomains(ids, tuple(self._names[used].tolist()))
 
     def rows(self, chosen: Any) -> Table:
-        """The rows that a mask (n,) or an array of positions picks, in that order.
-
-        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "b"])
-        >>> table.rows(table.domains == "b").columns["age"]
-        array([57., 40.])
-        """
+        """The rows that a mask (n,) or an array of positions picks, in that order."""
         chosen = np.asarray(chosen)
         part = copy(self)  # rows of a table that was checked need no check
         part._set(
@@ -201,11 +196,7 @@ class Table:
     def with_features(
         self, features: Sequence[str] | None = None, drop: Sequence[str] = ()
     ) -> Table:
-        """The same rows with these feature columns (all unless given), less those to drop.
-
-        >>> Table({"a": [1], "b": [2]}, [0], ["x"]).with_features(drop=["a"]).numbers
-        ('b',)
-        """
+        """The same rows with these feature columns (all unless given), less those to drop."""
         refuse_absent([*(features or ()), *drop], list(self.columns))
         chosen = [name for name in features or self.columns if name not in drop]
         if not chosen:
@@ -213,12 +204,7 @@ class Table:
         return replace(self, columns={name: self.columns[name] for name in chosen})
 
     def in_domains(self, names: Sequence[str]) -> Table:
-        """The rows of these domains, in the table's order; raises for unknown names.
-
-        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "b"])
-        >>> len(table.in_domains(["b"]))
-        2
-        """
+        """The rows of these domains, in the table's order; raises for unknown names."""
         return self.rows(self._is_in(names, self._names, self.domain_names, "domain"))
 
     def _is_in(
@@ -268,11 +254,6 @@ class Table:
         ``test`` is the share of the domains to hold out, drawn with ``seed``, or their names, or
         what :meth:`in_time` gives. Where domains are nested, groups take their place, so that no
         group is in both tables.
-
-        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["a", "b", "c"])
-        >>> train, held_out = table.split(["b"])
-        >>> train.domain_names, held_out.domain_names
-        (('a', 'c'), ('b',))
         """
         if isinstance(test, TimeSplit):
             return self.in_domains(test.train), self.in_domains(test.test)
@@ -303,13 +284,7 @@ class Table:
         return frame
 
     def X_y_groups(self) -> tuple[DataFrame, Column, NDArray[np.str_]]:
-        """What ``fit(X, y, groups=…)`` of scikit-learn takes: features, target, domains.
-
-        >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
-        >>> X, y, groups = table.X_y_groups()
-        >>> list(X.columns), y.tolist(), groups.tolist()
-        (['age', 'ward'], [0.0, 1.0], ['Rome', 'Oslo'])
-        """
+        """What ``fit(X, y, groups=…)`` of scikit-learn takes: features, target, domains."""
         return self._features(), self.target, self.domains
 
     def _features(self) -> DataFrame:

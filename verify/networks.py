@@ -127,9 +127,7 @@ def molecules_by_scaffold(options: Options) -> Result:
     alone=True,
 )
 def many_runs_match(options: Options) -> Result:
-    data = colored_mnist(seed=0, examples_per_domain=2_500, stand_in="if-missing").splits(
-        test=["0.9"]
-    )
+    data = colored_mnist(seed=0, examples_per_domain=2_500, stand_in=True).splits(test=["0.9"])
     levels = [Phase(EQRM(Level(log_tail=-t)), 20, 2e-4, "cosine") for t in (1000, 500, 250, 100)]
     runs = runs_of(range(5), Phase("erm", 30, 1e-3), levels)
 

@@ -122,7 +122,7 @@ READERS = {
     "a.zip": lambda path: unpack(path, path.parent / "out"),
     "w.pth": read_weights,
     "labels.gz": read_idx,
-    "images.zip": lambda path: ImageFiles(path, ["data.png"])._decoded("data.png"),
+    "images.zip": lambda path: ImageFiles(path, ["data.png"], 8)._decoded("data.png"),
 }
 
 

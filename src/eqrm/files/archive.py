@@ -99,7 +99,12 @@ def read_archive(
         raise error(f"{path} is not {what}, or it is damaged. {remedy}".strip()) from None
     found = header.get("format", "")
     if found != format:
-        raise error(f"{_about_format(path, found, format, what)} {remedy}".strip())
+        same_kind = found.rpartition(" ")[0] == format.rpartition(" ")[0]
+        why = (
+            f"has the format {found!r}, written by another version of eqrm; this version reads "
+            f"{format!r}"
+        )
+        raise error(f"{path} {why if same_kind else f'is not {what}'}. {remedy}".strip())
     text = header.get("content", "")
     if header.get("sha256") != content_digest(text, tensors):
         raise error(f"{path} is damaged: its content does not match its checksum. {remedy}".strip())
@@ -164,15 +169,6 @@ def unflatten(plain: Any, tensors: Tensors) -> Any:
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
     raise ValueError(f"Part of it cannot be read: {shortened(str(plain), 80)}.")
-
-
-def _about_format(path: Path, found: str, known: str, what: str) -> str:
-    if found.rpartition(" ")[0] == known.rpartition(" ")[0]:
-        return (
-            f"{path} has the format {found!r}, written by another version of eqrm; this version "
-            f"reads {known!r}."
-        )
-    return f"{path} is not {what}."
 
 
 def _as_tensor(value: Tensor | NDArray[Any]) -> Tensor:

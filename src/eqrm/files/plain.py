@@ -54,7 +54,7 @@ def read_as(kind: type[T], content: Any, path: str = "", *, what: str = "The con
     if not isinstance(content, Mapping):
         raise SettingError(f"{what} must hold fields (name: value), got {content!r}.")
     known: Any = kind
-    problems, fields = Problems(), _fields(known)
+    problems, fields, missing = Problems(), _fields(known), dataclasses.MISSING
     given: dict[str, Any] = {}
     refused = False
     with problems.noted():
@@ -65,7 +65,7 @@ def read_as(kind: type[T], content: Any, path: str = "", *, what: str = "The con
         with problems.noted():
             if key in content:
                 given[field.name] = _read(hint, content[key], inside)
-            elif _required(field):
+            elif field.default is missing and field.default_factory is missing:
                 raise SettingError(f"{inside} is missing: it has no default.")
         refused = refused or len(problems) > before
     made: list[T] = []
@@ -138,7 +138,8 @@ def _fields(kind: Any) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
 
 def _read(kind: Any, value: Any, path: str) -> Any:
     """A value of one field; a union takes the first of its kinds that fits."""
-    kinds = _kinds_in(kind)
+    is_union = typing.get_origin(kind) in (Union, types.UnionType)
+    kinds = typing.get_args(kind) if is_union else (kind,)
     settings = [each for each in kinds if _is_settings(each)]
     if isinstance(value, Mapping) and len(settings) > 1:
         refuse_unknown(value, [key for each in settings for key in _fields(each)], path, "field")
@@ -220,14 +221,3 @@ def _in_words(kinds: Sequence[Any]) -> str:
         elif kind in _WORDS:
             words.append(_WORDS[kind])
     return " or ".join(dict.fromkeys(words))
-
-
-def _kinds_in(kind: Any) -> tuple[Any, ...]:
-    """The members of a union, or the kind alone."""
-    union = typing.get_origin(kind) in (Union, types.UnionType)
-    return typing.get_args(kind) if union else (kind,)
-
-
-def _required(field: dataclasses.Field[Any]) -> bool:
-    missing = dataclasses.MISSING
-    return field.default is missing and field.default_factory is missing

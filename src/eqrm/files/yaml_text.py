@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,28 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 _Loader.add_constructor(_INT, _integer)
 
 
-def _loaded(text: str, source: str) -> Any:
+def _values(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
+    """How many values a node stands for; ``known`` has None for those that it is inside of."""
+    if node in known:
+        if (count := known[node]) is None:
+            problem = "an alias is inside of what it names"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return count
+    known[node] = None
+    parts: Iterable[yaml.Node] = () if isinstance(node, yaml.ScalarNode) else node.value
+    if isinstance(node, yaml.MappingNode):
+        parts = chain.from_iterable(node.value)
+    own = len(node.value) // 10 if isinstance(node, yaml.ScalarNode) else 0
+    known[node] = found = 1 + own + sum(_values(part, known) for part in parts)
+    return found
+
+
+def parse_yaml(text: str, source: str) -> Any:
+    """The content of YAML text; ``source`` names it in errors.
+
+    >>> parse_yaml("learning_rate: 1e-3", "config.yaml")
+    {'learning_rate': 0.001}
+    """
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -78,39 +100,6 @@ def _loaded(text: str, source: str) -> Any:
                 "written out. Use fewer of them, or shorten what they name."
             )
         return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _values(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
-    """How many values a node stands for; ``known`` has None for those that it is inside of."""
-    if node in known:
-        if (count := known[node]) is None:
-            problem = "an alias is inside of what it names"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        return count
-    known[node] = None
-    found = 1
-    if isinstance(node, yaml.ScalarNode):
-        found += len(node.value) // 10
-    elif isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            found += _values(key, known) + _values(value, known)
-    else:
-        for part in node.value:
-            found += _values(part, known)
-    known[node] = found
-    return found
-
-
-def parse_yaml(text: str, source: str) -> Any:
-    """The content of YAML text; ``source`` names it in errors.
-
-    >>> parse_yaml("learning_rate: 1e-3", "config.yaml")
-    {'learning_rate': 0.001}
-    """
-    try:
-        return _loaded(text, source)
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
@@ -122,6 +111,8 @@ def parse_yaml(text: str, source: str) -> Any:
         if isinstance(error, EqrmError):
             raise
         raise DataFileError(f"{source} is not valid YAML: {shortened(str(error))}.") from None
+    finally:
+        loader.dispose()
 
 
 def read_yaml(path: Path) -> Any:

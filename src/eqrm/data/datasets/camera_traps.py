@@ -20,16 +20,8 @@ from eqrm.files.checked_json import read_json
 
 LOCATIONS = ("38", "43", "46", "100")
 CLASSES = (
-    "bird",
-    "bobcat",
-    "cat",
-    "coyote",
-    "dog",
-    "empty",
-    "opossum",
-    "rabbit",
-    "raccoon",
-    "squirrel",
+    *("bird", "bobcat", "cat", "coyote", "dog"),
+    *("empty", "opossum", "rabbit", "raccoon", "squirrel"),
 )
 IMAGES = "eccv_18_all_images_sm"
 ANNOTATIONS = "caltech_images_20210113.json"

@@ -45,7 +45,7 @@ def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
 
     It needs no data root.
     """
-    if not isinstance(file, (str, os.PathLike)) or not str(file).strip():
+    if not str(file).strip():
         raise SettingError(
             "file must be the name of a file, pattern or folder, such as 'rows.csv' ('.' is the "
             f"working directory), got {file!r}."
@@ -85,14 +85,6 @@ class Stored:
     texts: dict[str, list[str]] = field(default_factory=dict)
 
 
-def cache_folder() -> Path:
-    """``EQRM_CACHE``, or ``eqrm`` in the user's cache folder."""
-    if os.environ.get("EQRM_CACHE"):
-        return Path(os.environ["EQRM_CACHE"]).expanduser()
-    user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(user).expanduser() / "eqrm"
-
-
 def file_key(path: Path, *parts: str) -> str:
     """A key that changes when the content of a file or any of the parts does."""
     digest = hashlib.sha256()
@@ -106,11 +98,13 @@ def file_key(path: Path, *parts: str) -> str:
 def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
     """The result of ``make()``, from the cache if it was computed before.
 
-    If the folder cannot be written, the result is returned and not kept.
+    It is kept in ``EQRM_CACHE``, or in ``eqrm`` in the user's cache folder, if that can be written.
     """
     from eqrm.files.archive import read_archive, write_archive
 
-    path = cache_folder() / f"{name}-{key}.safetensors"
+    user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    folder = Path(os.environ.get("EQRM_CACHE") or f"{user}/eqrm").expanduser()
+    path = folder / f"{name}-{key}.safetensors"
     if path.is_file():
         try:
             found = read_archive(path, FORMAT, "a cached dataset")

@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
 from eqrm.data.datasets.registry import Published, Source, published
@@ -86,18 +86,15 @@ def fetch(source: Source, root: Path, report: Report, timeout: float = 30.0) -> 
             part = _download(url, target, report, timeout)
             _check(part, source, target)
         except (OSError, http.client.HTTPException, DataFileError) as error:
-            failures.append(f"{urlsplit(url).netloc}: {_reason(error)}")
+            reason = str(getattr(error, "reason", None) or error).rstrip(".")
+            if isinstance(error, urllib.error.HTTPError):
+                reason = f"answered {error.code} {reason}"
+            failures.append(f"{urlsplit(url).netloc}: {reason}")
             continue
         os.replace(part, target)
         _state_file(part).unlink(missing_ok=True)
         return target
     raise DataFileError(f"No mirror provided {source.file} ({'; '.join(failures)}).")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"answered {error.code} {error.reason}"
-    return str(getattr(error, "reason", None) or error).rstrip(".")
 
 
 def _download(url: str, target: Path, report: Report, timeout: float) -> Path:
@@ -121,37 +118,31 @@ def _download(url: str, target: Path, report: Report, timeout: float) -> Path:
         _state_file(part).unlink(missing_ok=True)
         return _download(url, target, report, timeout)
     with opened as answer:
-        goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(
-            f"bytes {start}-"
-        )
-        if not goes_on:
-            start = 0
-        _remember(part, url, answer)
+        place = answer.headers.get("Content-Range", "")
+        goes_on = answer.status == 206 and place.startswith(f"bytes {start}-")
+        there = start if goes_on else 0
+        mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+        mark = "" if mark.startswith("W/") else mark  # a weak mark says nothing about the bytes
+        _state_file(part).write_text(json.dumps({"url": url, "mark": mark}), encoding="utf-8")
         length = answer.headers.get("Content-Length")
-        total = start + int(length) if length and length.isdigit() else None
+        total = there + int(length) if length and length.isdigit() else None
+        reason = ""
         with part.open("ab" if goes_on else "wb") as file:
-            _copy(answer, file, start, total, report)
-    return part
-
-
-def _copy(answer: Any, file: Any, there: int, total: int | None, report: Report) -> None:
-    try:
-        while block := answer.read(BLOCK):
-            file.write(block)
-            there += len(block)
-            report(there, total)
-    except http.client.IncompleteRead as error:
-        file.write(error.partial)
-        there += len(error.partial)
-    except (TimeoutError, ConnectionError) as error:
+            try:
+                while block := answer.read(BLOCK):
+                    there += file.write(block)
+                    report(there, total)
+            except http.client.IncompleteRead as error:
+                there += file.write(error.partial)
+            except (TimeoutError, ConnectionError) as error:
+                reason = f" ({error})"
+    if reason or (total is not None and there != total):
+        of = "" if total is None else f" of {total:,}"
         raise DataFileError(
-            f"the connection broke after {there:,} bytes ({error}); run the command again to resume"
-        ) from None
-    if total is not None and there != total:
-        raise DataFileError(
-            f"the connection broke after {there:,} of {total:,} bytes; run the command again to "
+            f"the connection broke after {there:,}{of} bytes{reason}; run the command again to "
             "resume"
         )
+    return part
 
 
 def _state_file(part: Path) -> Path:
@@ -167,13 +158,6 @@ def _what_is_there(part: Path, url: str) -> tuple[int, str]:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return 0, ""
-
-
-def _remember(part: Path, url: str, answer: Any) -> None:
-    mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-    if mark.startswith("W/"):
-        mark = ""  # a weak mark says nothing about the bytes
-    _state_file(part).write_text(json.dumps({"url": url, "mark": mark}), encoding="utf-8")
 
 
 def _check(part: Path, source: Source, target: Path) -> None:
@@ -266,10 +250,8 @@ def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 pass  # the checksum of a compressed stream is in its last bytes
 
 
-def _refusal(
-    archive: Path, name: str, why: str, advice: str = "Do not trust this archive."
-) -> DataFileError:
-    return DataFileError(f"{archive} is not unpacked: {name!r} in it {why}. {advice}")
+def _refusal(archive: Path, name: str, why: str) -> DataFileError:
+    return DataFileError(f"{archive} is not unpacked: {name!r} in it {why}.")
 
 
 def _inside(folder: Path, name: str, archive: Path) -> Path:
@@ -289,12 +271,9 @@ def _write(content: IO[bytes], path: Path, left: int, archive: Path) -> int:
             while block := content.read(BLOCK):
                 written += len(block)
                 if written > left:
-                    raise _refusal(
-                        archive,
-                        path.name,
-                        "makes it far larger than expected",
-                        f"If you trust it, set {VARIABLE} to a larger size, such as 50GB.",
-                    )
+                    why = "makes it far larger than expected. If you trust it, set "
+                    why += f"{VARIABLE} to a larger size, such as 50GB"
+                    raise _refusal(archive, path.name, why)
                 file.write(block)
     except (FileExistsError, NotADirectoryError):
         raise _refusal(archive, path.name, "occurs twice") from None

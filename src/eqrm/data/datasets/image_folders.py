@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import POSITIVE_INTEGER, one_of
+from eqrm.checks import one_of
 from eqrm.data.datasets.data_root import data_file, progress
 from eqrm.data.domain_data import DomainData
 from eqrm.errors import DataFileError, MissingExtraError
@@ -83,7 +83,13 @@ def _listed(source: Path) -> list[tuple[str, ...]]:
     if source.is_dir():
         names = [path.relative_to(source).as_posix() for path in source.rglob("*")]
     else:
-        names = _files_in_archive(source)
+        try:
+            with zipfile.ZipFile(source) as archive:
+                names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+        except DAMAGES as error:
+            raise DataFileError(
+                f"{source} is not a zip archive, or is truncated ({error}). Fetch it again."
+            ) from None
     found = sorted(
         parts
         for parts in (PurePosixPath(name).parts for name in names)
@@ -104,35 +110,20 @@ def _listed(source: Path) -> list[tuple[str, ...]]:
     return found
 
 
-def _files_in_archive(source: Path) -> list[str]:
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-    except DAMAGES as error:
-        raise DataFileError(
-            f"{source} is not a zip archive, or is truncated ({error}). Fetch it again."
-        ) from None
-
-
 class ImageFiles:
     """Images decoded on access; ``images[rows]`` is (k, 3, size, size) bytes.
 
-    Args:
-        source: a folder, or a zip archive that is read without being unpacked.
-        names: the files, relative to the folder or the names inside the archive.
-        size: every image is scaled to size × size.
-        threads: how many images are decoded at a time.
+    ``source`` is a folder, or a zip archive that is read without being unpacked; ``names`` are the
+    files in it.
     """
 
-    def __init__(
-        self, source: Path, names: Sequence[str], size: int = 224, threads: int | None = None
-    ) -> None:
-        POSITIVE_INTEGER.check(size, "size")
-        self.source = source
-        self.names = list(names)
-        self.size = size
-        self.threads = threads or min(8, os.cpu_count() or 1)
-        self._image = _pillow()
+    def __init__(self, source: Path, names: Sequence[str], size: int) -> None:
+        try:
+            from PIL import Image
+        except ImportError:
+            raise MissingExtraError("pillow", "images", "Reading images") from None
+        self.source, self.names, self.size = source, list(names), size
+        self._image = Image
         self._archive: tuple[int, zipfile.ZipFile] | None = None
 
     def __len__(self) -> int:
@@ -140,9 +131,7 @@ class ImageFiles:
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         wanted = [self.names[row] for row in rows.tolist()]
-        if self.threads == 1 or len(wanted) < 4:
-            return torch.stack([self._decoded(name) for name in wanted])
-        with ThreadPoolExecutor(self.threads) as pool:
+        with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
             return torch.stack(list(pool.map(self._decoded, wanted)))
 
     def in_memory(self) -> Tensor:
@@ -176,9 +165,7 @@ class ImageFiles:
                         (self.size, self.size), self._image.Resampling.BILINEAR
                     )
         except (
-            *DAMAGES,
-            self._image.DecompressionBombError,
-            self._image.DecompressionBombWarning,
+            *(*DAMAGES, self._image.DecompressionBombError, self._image.DecompressionBombWarning),
         ) as error:
             raise DataFileError(
                 f"The image {name} in {self.source} cannot be read ({error}). "
@@ -192,11 +179,3 @@ def _free_memory() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
         return 2 * RESIDENT_BYTES
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtraError("pillow", "images", "Reading images") from None
-    return Image

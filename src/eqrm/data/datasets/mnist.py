@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-import struct
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from eqrm.checks import FRACTION, is_number, one_of
 from eqrm.data.datasets.data_root import data_root
 from eqrm.data.datasets.registry import catalogue
 from eqrm.data.domain_data import DomainData
-from eqrm.errors import DataFileError, EqrmError, EqrmWarning, SettingError
+from eqrm.errors import DataFileError, EqrmWarning, SettingError
 from eqrm.files.reading import opened_gzip, refusing_damage
 
 MNIST_FOLDERS = ("mnist", "MNIST/raw")
@@ -39,18 +38,11 @@ class Digits(NamedTuple):
     test_labels: Tensor
 
 
-def digits(root: str | os.PathLike[str] | None, stand_in: bool | str) -> Digits:
-    """MNIST; with ``stand_in=True`` the stand-in; with ``"if-missing"`` MNIST where possible."""
-    if stand_in not in (True, False, "if-missing"):
-        raise SettingError(f"stand_in must be true, false or 'if-missing', got {stand_in!r}.")
-    if stand_in is not True:
-        try:
-            files = mnist_files(data_root(root))
-        except EqrmError:
-            if stand_in is False:
-                raise
-        else:
-            return _read(tuple((path, path.stat().st_mtime_ns) for path in files))
+def digits(root: str | os.PathLike[str] | None, stand_in: bool) -> Digits:
+    """MNIST, or the stand-in."""
+    if not stand_in:
+        files = mnist_files(data_root(root))
+        return _read(tuple((path, path.stat().st_mtime_ns) for path in files))
     warnings.warn(
         "This is not MNIST but a stand-in, made from scikit-learn's 8×8 digits. "
         "Numbers measured on it say nothing about MNIST.",
@@ -98,15 +90,12 @@ def read_idx(path: Path, md5: str | None = None) -> Tensor:
                 content = file.read()
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != 0x08:
         raise DataFileError(f"{path} is not an idx file of bytes, the format of MNIST.")
-    dimensions = content[3]
-    start = 4 + 4 * dimensions
-    if dimensions == 0 or len(content) < start:
-        raise DataFileError(f"{path} is damaged: it does not state its shape.")
-    shape = struct.unpack(f">{dimensions}I", content[4:start])
-    if len(content) - start != math.prod(shape):
+    start = 4 + 4 * content[3]
+    shape = np.frombuffer(content[4:start], ">u4").tolist() if len(content) >= start else []
+    if not shape or len(content) - start != math.prod(shape):
         raise DataFileError(
-            f"{path} states {math.prod(shape):,} bytes of data but holds "
-            f"{len(content) - start:,}. It is damaged or truncated: fetch it again."
+            f"{path} holds {max(0, len(content) - start):,} bytes of data, but not those of the "
+            f"shape that it states ({shape}). It is damaged or truncated: fetch it again."
         )
     if md5 is not None and hashlib.md5(content, usedforsecurity=False).hexdigest() != md5:
         raise DataFileError(
@@ -166,7 +155,7 @@ def colored_mnist(
     label_noise: float = 0.25,
     examples_per_domain: int | None = None,
     seed: int = 0,
-    stand_in: bool | str = False,
+    stand_in: bool = False,
 ) -> DomainData:
     """Digits below 5 or not, in red or green; the colour is correlated with the label.
 
@@ -222,7 +211,7 @@ def rotated_mnist(
     angles: Sequence[float] = (0, 15, 30, 45, 60, 75),
     examples_per_domain: int | None = None,
     seed: int = 0,
-    stand_in: bool | str = False,
+    stand_in: bool = False,
 ) -> DomainData:
     """MNIST's 70,000 digits dealt out to domains, each turned to the left by its angle.
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.checks import OPEN_FRACTION, SEED, one_of, refuse_unknown
+from eqrm.checks import OPEN_FRACTION, one_of, refuse_unknown
 from eqrm.data.datasets.chemistry import graphs_of, parsed, rdkit, scaffold_domains, scaffold_of
 from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
 from eqrm.data.domain_data import DomainData, InputsAt
@@ -42,7 +42,6 @@ def molecules(
     min_examples: int = 1,
     bits: int = 1024,
     parts: Mapping[str, float] | None = None,
-    parts_seed: int = 0,
 ) -> DomainData:
     """Molecules of a CSV file by Murcko scaffold.
 
@@ -65,7 +64,6 @@ def molecules(
         bits: the length of a fingerprint.
         parts: shares of the scaffolds that are drawn at random as the parts ``val`` and ``test``,
             for example ``{"val": 0.1, "test": 0.2}``; the others are the part ``train``.
-        parts_seed: of that draw.
     """
     if parts is not None:
         refuse_unknown(parts, PARTS, "parts", "part")
@@ -109,7 +107,7 @@ def molecules(
     if parts is None:
         return data
     given = {"train": None, "validation": parts.get("val", 0.0), "test": parts.get("test", 0.0)}
-    drawn = parts_of_domains(given, data.names, SEED.check(parts_seed, "parts_seed"))
+    drawn = parts_of_domains(given, data.names, seed=0)
     drawn["val"] = drawn.pop("validation")
     named = {part: tuple(data.names[i] for i in ids) for part, ids in drawn.items()}
     return replace(data, parts=named)

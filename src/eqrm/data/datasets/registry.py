@@ -14,6 +14,7 @@ from eqrm.checks import COUNT, FLAG, FRACTION, SEED, integer, optional
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
 from eqrm.errors import SettingError
+from eqrm.files.plain import read_as
 from eqrm.files.yaml_text import read_yaml
 from eqrm.registry import Place, Registry
 
@@ -57,7 +58,7 @@ DATASETS: Registry[Callable[..., DomainData | Table]] = Registry(
         "bits": integer(1, 1_000_000),
         "label_noise": FRACTION,
         "seed": SEED,
-        "parts_seed": SEED,
+        "stand_in": FLAG,
         "weather": FLAG,
     },
 )
@@ -174,16 +175,9 @@ class Published:
 def catalogue() -> dict[str, Published]:
     """Name → what was published."""
     content = read_yaml(Path(__file__).with_name("catalogue.yaml"))
-    return {name: _published(entry) for name, entry in content.items()}
-
-
-def _published(entry: dict[str, Any]) -> Published:
-    sources = [Source(**_tuples(source, "urls")) for source in entry.pop("sources", [])]
-    return Published(**_tuples(entry, "places", "files", "datasets"), sources=tuple(sources))
-
-
-def _tuples(content: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {key: tuple(value) if key in names else value for key, value in content.items()}
+    return {
+        name: read_as(Published, entry, f"catalogue: {name}") for name, entry in content.items()
+    }
 
 
 def published(name: str) -> tuple[str, Published]:

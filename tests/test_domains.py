@@ -156,18 +156,6 @@ def test_a_missing_domain_is_refused_everywhere(kind: str, entrance: str) -> Non
             ENTRANCES[entrance](FORMS[form](MISSING[kind]))
 
 
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-@pytest.mark.parametrize("kind", ["None", "blank", "NaN", "NaT"])
-def test_a_missing_domain_in_a_file_is_refused(kind: str, ending: str, tmp_path: Path) -> None:
-    path = tmp_path / f"table{ending}"
-    frame = pd.DataFrame({"domain": MISSING[kind], "loss": LOSSES, "x": LOSSES, "y": [0, 1, 0, 1]})
-    frame.to_csv(path, index=False) if ending == ".csv" else frame.to_parquet(path)
-    with pytest.raises(DomainDataError, match=r"missing in 1 row \(first: "):
-        eqrm.evaluate(path, domains="domain", losses="loss")
-    with pytest.raises(DomainDataError, match="missing in 1 of 4 rows"):
-        read_table(path, target="y", domain="domain", features=["x"])
-
-
 @pytest.mark.parametrize("entrance", list(ENTRANCES))
 def test_fractions_are_no_names(entrance: str) -> None:
     for make in FORMS.values():
@@ -196,7 +184,6 @@ CASES = {
     "one": [4],
     "strings": ["b", "a", "b", "ä"],
 }
-TYPES = (np.int8, np.uint8, np.int32, np.int64)
 
 
 @pytest.mark.parametrize("domains", CASES.values(), ids=CASES)
@@ -213,36 +200,6 @@ def test_domains_are_numbered_as_numpy_sorts_them(domains: list[int | str]) -> N
         assert risks.ids.tolist() == inverse.tolist()
         means = [losses.numpy()[inverse == e].mean() for e in range(len(names))]
         assert risks.values.tolist() == pytest.approx(means)
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_every_type_of_integer_will_do(kind: type) -> None:
-    array = np.array([100, 3, 100, 127], dtype=kind)
-    for domains in (array, torch.from_numpy(array)):
-        risks = eqrm.domain_risks(torch.arange(4.0), domains)
-        assert risks.names == (3, 100, 127)
-        assert risks.values.tolist() == [1.0, 1.0, 3.0]
-
-
-def test_truth_values_are_two_domains() -> None:
-    risks = eqrm.domain_risks(torch.arange(3.0), torch.tensor([True, False, True]))
-    assert risks.names == ("False", "True")
-
-
-def test_many_domains_in_any_order_agree_with_a_loop() -> None:
-    generator = torch.Generator().manual_seed(0)
-    domains = torch.randint(-500, 500, (3000,), generator=generator)
-    losses = torch.rand(3000, generator=generator, dtype=torch.float64)
-    risks = eqrm.domain_risks(losses, domains)
-    for name, value in zip(risks.names, risks.values, strict=True):
-        assert value.item() == pytest.approx(losses[domains == name].mean().item(), rel=1e-12)
-
-
-def test_a_mean_over_more_examples_than_float32_can_count_is_exact() -> None:
-    size = 2**24 + 10
-    risks = eqrm.domain_risks(torch.full((size,), 0.1), torch.zeros(size, dtype=torch.int64))
-    assert risks.counts.tolist() == [size]
-    assert risks.values.item() == pytest.approx(0.1, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -262,8 +219,3 @@ def test_a_mean_over_more_examples_than_float32_can_count_is_exact() -> None:
 def test_what_cannot_name_domains_is_refused(losses: object, domains: object, message: str) -> None:
     with pytest.raises(DomainDataError, match=message):
         eqrm.domain_risks(losses, domains)
-
-
-def test_a_number_of_domains_that_is_no_number_is_refused() -> None:
-    with pytest.raises(DomainDataError, match="integer of at least 1"):
-        eqrm.domain_risks(torch.ones(2), [0, 1], num_domains="2")

@@ -107,20 +107,18 @@ def forged_content(content: Any, rng: np.random.Generator) -> Any:
     return content
 
 
-def _flipped(old: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
-    if not old.numel():
-        return old
-    content = old.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    changed = torch.frombuffer(bytearray(_flip(content, rng)), dtype=torch.uint8)
-    return changed.view(old.dtype).reshape(old.shape).clone()
-
-
 def forged_arrays(
     arrays: dict[str, torch.Tensor], rng: np.random.Generator
 ) -> dict[str, torch.Tensor]:
     """Tensors with one of them of another shape or type, not finite, missing, or changed bytes."""
     name = sorted(arrays)[int(rng.integers(len(arrays)))]
     old = arrays[name]
+
+    def flipped() -> torch.Tensor:
+        content = old.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        changed = torch.frombuffer(bytearray(_flip(content, rng)), dtype=torch.uint8)
+        return changed.view(old.dtype).reshape(old.shape).clone()
+
     choices: list[Callable[[], torch.Tensor | None]] = [
         lambda: None,
         lambda: old[:0].clone() if old.ndim else old.reshape(1),
@@ -132,14 +130,12 @@ def forged_arrays(
         lambda: torch.full_like(old.double(), math.nan),
         lambda: torch.full_like(old.double(), math.inf),
         lambda: old.double() * 1e300,
-        lambda: _flipped(old, rng),
         lambda: torch.zeros(0, 10**12),
     ]
     # Boosters are bytes: their bits are what a forger changes.
-    place = (
-        10 if old.dtype == torch.uint8 and rng.random() < 0.7 else int(rng.integers(len(choices)))
-    )
-    made = choices[place]()
+    bits = old.numel() and (old.dtype != torch.uint8 or rng.random() < 0.7)
+    choices += [flipped] * (10 if old.dtype == torch.uint8 else 1) if bits else []
+    made = choices[int(rng.integers(len(choices)))]()
     rest = {key: value for key, value in arrays.items() if key != name}
     return rest if made is None else {**rest, name: made}
 
@@ -226,16 +222,9 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [len(value), *(part for each in value for part in _parts(each))]
     if isinstance(value, (torch.Tensor, np.ndarray)):
-        array = (
-            value.float().numpy()
-            if getattr(value, "dtype", None) is torch.bfloat16
-            else np.asarray(value)
-        )
-        return (
-            [array.shape, array.tolist()]
-            if array.dtype.kind != "f"
-            else [array.shape, *array.ravel().tolist()]
-        )
+        bfloat = getattr(value, "dtype", None) is torch.bfloat16
+        array = value.float().numpy() if bfloat else np.asarray(value)
+        return [array.shape, *array.ravel().tolist()]
     return [value]
 
 

@@ -14,18 +14,15 @@ from unittest import mock
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.special import log_ndtr, logsumexp, softmax
+from scipy.special import log_ndtr, logsumexp
 from torch import Tensor
 
 import eqrm
-from adversarial.risk_vectors import WITHOUT_TIES, Batch, Floats
+from adversarial.risk_vectors import Batch, Floats
 from eqrm.distributions.kde import native
-from eqrm.distributions.kde.sums import NARROWEST
 from eqrm.errors import DomainDataError
 
 OF_THE_SCALE = 1e-10
-LAST_DIGITS = 4e-15
-"""To which log S is right."""
 TINY = 1e-290
 """Risks so small that in tensors their bandwidth is rounded to few digits."""
 
@@ -96,10 +93,6 @@ class Judge:
         if batch.risks.dtype != torch.float64:
             self.slack = 2.0 * torch.finfo(batch.risks.dtype).eps
             self.least = 2.0 * torch.finfo(batch.risks.dtype).smallest_normal * self.slack
-        outlier = batch.kind == "one outlier"  # to which distances may be rounded alike
-        self.without_ties = batch.kind in WITHOUT_TIES and not (
-            outlier and batch.bandwidth == "median"
-        )
 
     def complain(self, what: str, place: int, *details: object) -> None:
         """Note a problem of one vector."""
@@ -170,23 +163,12 @@ class Judge:
                 self.report.outcomes["in gaps"] += 1
             else:
                 self.complain(f"{roads}: values", place, level, one.value, other.value, errors)
-        elif not self.slack and self.without_ties:
-            largest = max(1.0, float(np.abs(one.gradient).max()))
-            apart = float(np.abs(one.gradient - other.gradient).max()) / largest
-            bound = 1e-8 + self.unsure(place)
-            if apart > bound and not apart <= bound + self.moved(place, level, one.value):
-                told = one.gradient.tolist(), other.gradient.tolist()
-                self.complain(f"{roads}: gradients", place, level, *told)
-
-    def estimate(self, place: int, risks: Tensor) -> eqrm.KDE:
-        """One vector's own, in float64."""
-        own = self.batch.weights_of(place)
-        weights = None if own is None else torch.from_numpy(own)
-        return eqrm.KDE(risks, self.batch.bandwidth, weights=weights)
 
     def log_error(self, place: int, level: eqrm.Level, quantile: float) -> float:
         """|log S(q) − log(1−α)| (of the lower tail under ½) from the definition."""
-        law = self.estimate(place, self.batch.risks[place].double())
+        own = self.batch.weights_of(place)
+        weights = None if own is None else torch.from_numpy(own)
+        law = eqrm.KDE(self.batch.risks[place].double(), self.batch.bandwidth, weights=weights)
         sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
         risks, h, few = law.risks.numpy(), float(law.bandwidth), 4.0 * math.ulp(quantile)
         errors = []
@@ -198,32 +180,6 @@ class Judge:
         # Kernels may be narrower than what separates two floats: S is right between them.
         return 0.0 if min(errors) <= 0.0 <= max(errors) else min(map(abs, errors))
 
-    def moved(self, place: int, level: eqrm.Level, value: float) -> float:
-        """By how much gradients differ between values for which S is the same to its last digits.
-
-        Values are told by their distance to the nearest risk, which may be finer than they are.
-        """
-        present = self.present(place)
-        leaf = self.batch.risks[place].double().requires_grad_()
-        law = self.estimate(place, leaf)
-        h, slope = law.bandwidth, 0.0
-        if h.requires_grad:
-            slope = float(torch.autograd.grad(h, leaf)[0].abs().max())
-        row = leaf.detach().numpy()[present]
-        distances = row - row[np.abs(row - value).argmin()]
-        centres = distances / max(h.item(), NARROWEST * float(np.abs(distances).max()))
-        shares = np.log(law.weights.numpy()[present])
-        sign, target = (1.0, level.log_tail) if level.alpha >= 0.5 else (-1.0, level.log_alpha)
-        found = []
-        for slack in (-LAST_DIGITS, LAST_DIGITS):
-            goal = target + slack * max(1.0, -target)
-            z = _root(sign * centres, shares, goal, abs(level.z)) - sign * centres
-            nearest = z[np.abs(z).argmin()]
-            kernels = softmax(shares - 0.5 * (z - nearest) * (z + nearest))
-            found.append((kernels, float(kernels @ z)))
-        (one, one_z), (other, other_z) = found
-        return float(np.abs(one - other).max()) + abs(one_z - other_z) * slope
-
     def monotone(self, place: int, low: Answer, high: Answer) -> None:
         """The second level is above the first."""
         if low.refused or high.refused:
@@ -231,17 +187,6 @@ class Judge:
         allowed = self.share(1e-13, place, low.value) + self.slack * abs(low.value) + self.least
         if high.value < low.value - allowed:
             self.complain("not monotone", place, low.value, high.value)
-
-
-def _root(centres: Floats, log_weights: Floats, goal: float, farthest: float) -> float:
-    """t with log Σ p_i Φ(y_i − t) = goal, by halving."""
-    low, high = float(centres.min()) - 2.0 * farthest, float(centres.max()) + 2.0 * farthest
-    middle = 0.5 * (low + high)
-    while low < middle < high:
-        above = logsumexp(log_weights + log_ndtr(centres - middle)) > goal
-        low, high = (middle, high) if above else (low, middle)
-        middle = 0.5 * (low + high)
-    return low
 
 
 def judged(batch: Batch) -> Report:

@@ -9,7 +9,7 @@ import copy
 import multiprocessing
 import pickle
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -108,12 +108,6 @@ def test_a_copy_gives_the_numbers_of_the_original(name: str) -> None:
     assert np.isfinite(expected).all()
     for each in copies:
         assert numbers(each) == expected
-
-
-def test_threads_give_the_numbers_of_one() -> None:
-    names = [name for name in OBJECTS if not name.startswith("QRM")] * 4
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(used, names)) == [used(name) for name in names]
 
 
 def _fails(number: int) -> None:

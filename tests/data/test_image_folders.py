@@ -13,7 +13,6 @@ import torch
 from PIL import Image
 
 import eqrm
-from data.real_data import ROOT, needs
 from eqrm.errors import DataFileError, SettingError
 
 COLOURS = {"photo": 40, "sketch": 200}
@@ -77,14 +76,6 @@ def test_images_are_read_with_their_domain_and_class(
     reds = torch.tensor(list(COLOURS.values()))[found.domains]
     torch.testing.assert_close(colours[:, 0], reds.float(), atol=3.0, rtol=0.0)
     torch.testing.assert_close(colours[:, 1], 100.0 * found.y, atol=3.0, rtol=0.0)
-
-
-def test_a_part_of_lazy_images_reads_its_own_images(tmp_path: Path) -> None:
-    source = write_folder(tmp_path / "PACS", pictures())
-    lazy = read(source, resident="never").select(["sketch"])
-    memory = read(source, resident="always").select(["sketch"])
-    rows = torch.tensor([8, 0, 4, 4])
-    assert torch.equal(lazy.rows(rows).x, memory.rows(rows).x)
 
 
 def test_chosen_domains_keep_the_numbers_of_the_classes(tmp_path: Path) -> None:
@@ -157,16 +148,3 @@ def test_the_folders_of_domainbed_are_found_under_the_data_root(
 ) -> None:
     write_folder(tmp_path / folder, pictures())
     assert eqrm.dataset(name, tmp_path, size=8).names == ("photo", "sketch")
-
-
-@needs("pacs/pacs_128px.zip")
-def test_pacs_has_its_domains_classes_and_numbers() -> None:
-    data = eqrm.dataset("pacs", ROOT, size=32, resident="never")
-    assert dict(zip(data.names, data.counts.tolist(), strict=True)) == {
-        "art_painting": 2048,
-        "cartoon": 2344,
-        "photo": 1670,
-        "sketch": 3929,
-    }
-    assert len(data.target_names) == 7
-    assert data.rows(torch.tensor([0, 5000])).x.shape == (2, 3, 32, 32)

@@ -13,7 +13,6 @@ import torch
 from scipy import ndimage
 
 import eqrm
-from data.real_data import ROOT, needs
 from eqrm.data.datasets import mnist as digits_module
 from eqrm.data.datasets.mnist import MNIST_MD5, digits, read_idx, rotated
 from eqrm.errors import DataFileError, EqrmWarning, SettingError
@@ -63,37 +62,6 @@ def test_colours_disagree_with_labels_as_often_as_the_domain_says(generated: Any
         assert agreement(data.x[rows], data.y[rows]) == pytest.approx(1 - flip, abs=5 * error)
 
 
-def test_a_label_is_wrong_with_the_given_probability(generated: Any) -> None:
-    clean = eqrm.dataset("colored-mnist", label_noise=0.0, split="train")
-    noisy = eqrm.dataset("colored-mnist", label_noise=0.25, split="train")
-    assert float((clean.y != noisy.y).float().mean()) == pytest.approx(0.25, abs=0.01)
-    assert torch.equal(clean.x.sum(1), noisy.x.sum(1))  # the same digits, in other colours
-
-
-def test_every_digit_is_used_once_and_the_parts_have_none_in_common(generated: Any) -> None:
-    train = eqrm.dataset("colored-mnist", split="train", size=28)
-    validation = eqrm.dataset("colored-mnist", split="validation", size=28)
-    assert len(train) == 50000
-    assert len(validation) == 10000
-    sums = torch.cat(
-        [part.x.sum(1).flatten(1).double() @ _weights() for part in (train, validation)]
-    )
-    source = generated.images.flatten(1).double() / 255 @ _weights()
-    torch.testing.assert_close(sums.sort().values, source.sort().values, rtol=1e-5, atol=1e-5)
-
-
-def _weights() -> torch.Tensor:
-    return torch.rand(784, generator=torch.Generator().manual_seed(0)).double()
-
-
-def test_half_resolution_is_every_second_pixel(generated: Any) -> None:
-    full, half = (eqrm.dataset("colored-mnist", split="test", size=size) for size in (28, 14))
-    assert half.x.shape == (10000, 2, 14, 14)
-    assert torch.equal(full.x[:, :, ::2, ::2], half.x)
-    assert torch.equal(full.y, half.y)
-    assert 0.0 <= float(half.x.min()) < float(half.x.max()) <= 1.0
-
-
 def test_the_seed_decides_digits_and_colours(generated: Any) -> None:
     same, again, other = (
         eqrm.dataset("colored-mnist", seed=seed, examples_per_domain=100) for seed in (1, 1, 2)
@@ -101,11 +69,6 @@ def test_the_seed_decides_digits_and_colours(generated: Any) -> None:
     assert same.counts.tolist() == [100, 100, 100]
     assert torch.equal(same.x, again.x)
     assert not torch.equal(same.x, other.x)
-
-
-def test_the_oracle_has_two_domains_of_the_same_flip(generated: Any) -> None:
-    data = eqrm.dataset("colored-mnist", flips=[0.5, 0.5], split="train", examples_per_domain=9)
-    assert data.names == ("0.5", "0.5 (2)")
 
 
 @pytest.mark.parametrize(
@@ -135,24 +98,6 @@ def test_a_turn_by_a_right_angle_moves_pixels_and_any_other_agrees_with_scipy() 
     theirs = ndimage.rotate(inner.numpy(), 30, axes=(3, 2), reshape=False, order=3)
     difference = (rotated(inner, 30) - torch.from_numpy(theirs)).abs()
     assert float(difference[..., 8:20, 8:20].max()) < 0.02
-
-
-def test_rotated_digits_are_dealt_out_to_their_angles(generated: Any) -> None:
-    data = eqrm.dataset("rotated-mnist", angles=[0, 22.5], examples_per_domain=50)
-    assert data.names == ("0", "22.5")
-    assert data.x.shape == (100, 1, 28, 28)
-    assert set(data.y.tolist()) <= set(range(10))
-
-
-@needs("mnist/train-images-idx3-ubyte.gz")
-def test_mnist_itself_is_read_and_its_checksums_hold() -> None:
-    found = digits(ROOT, False)
-    assert found.images.shape == (60000, 28, 28)
-    assert found.test_images.shape == (10000, 28, 28)
-    assert found.labels[:5].tolist() == [5, 0, 4, 1, 9]
-    assert torch.bincount(found.test_labels).tolist() == [
-        980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009,
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import eqrm
 from eqrm.errors import DataFileError, DomainDataError, SettingError
@@ -41,16 +40,6 @@ def test_a_table_is_read_with_its_domains_as_they_are_written(
     assert [1.0, 0.0, 1.0, 0.0] in columns  # ward A
 
 
-def test_targets_are_classes_or_numbers(frame: pd.DataFrame, tmp_path: Path) -> None:
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    by_ward = eqrm.dataset("table", file=str(tmp_path / "t.csv"), target="ward", domain="hospital")
-    assert by_ward.target_names == ("A", "B", "C")
-    assert by_ward.y.tolist() == [0, 1, 0, 2]
-    by_age = eqrm.dataset("table", file=str(tmp_path / "t.csv"), target="age", domain="hospital")
-    assert by_age.y.dtype == torch.float32
-    assert by_age.y.tolist() == [20.0, 30.0, 40.0, 50.0]
-
-
 def test_wrong_tables_are_refused_in_words(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
@@ -64,14 +53,6 @@ def test_wrong_tables_are_refused_in_words(frame: pd.DataFrame, tmp_path: Path) 
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(DataFileError, match="cannot be read as PARQUET"):
         eqrm.dataset("table", file=str(tmp_path / "t.parquet"), target="ill", domain="hospital")
-
-
-def test_flights_need_no_data_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("EQRM_DATA", raising=False)
-    data = eqrm.dataset("flights")
-    assert (len(data), data.num_domains) == (327_346, 365)
-    assert set(data.y.unique().tolist()) == {0, 1}
-    assert bool(data.x.isfinite().all())
 
 
 def test_a_table_is_looked_for_in_the_working_directory_and_then_in_the_data_root(
@@ -96,12 +77,6 @@ def test_a_table_is_looked_for_in_the_working_directory_and_then_in_the_data_roo
     frame.iloc[:3].to_csv(here / "t.csv", index=False)
     assert len(eqrm.dataset("table", root, **settings)) == 3
     assert len(eqrm.dataset("table", **settings)) == 3
-
-
-@pytest.mark.parametrize("file", ["", " ", [1], None, 3])
-def test_what_is_no_name_of_a_file_is_refused(file: object, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="file must be the name of a file, pattern or folder"):
-        eqrm.dataset("table", tmp_path, file=file, target="ill", domain="hospital")
 
 
 def test_what_was_filled_in_is_noted_and_kept_by_the_parts(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import eqrm
 from eqrm.data import Table
 from eqrm.data.tables.columns import as_column, missing_in
 from eqrm.errors import DomainDataError, SettingError
@@ -14,17 +13,6 @@ from eqrm.errors import DomainDataError, SettingError
 
 def small() -> Table:
     return Table({"age": [30, 40, 50], "ward": ["A", "B", "A"]}, [0, 1, 1], [7, 7, 8])
-
-
-def test_columns_are_numbers_or_text() -> None:
-    table = small()
-    assert table.numbers == ("age",)
-    assert table.categories == ("ward",)
-    assert table.columns["age"].dtype == np.float64
-
-
-def test_integer_domains_keep_their_names() -> None:
-    assert small().domain_names == ("7", "8")
 
 
 def test_the_frame_holds_everything() -> None:
@@ -38,10 +26,6 @@ def test_the_frame_holds_everything() -> None:
         }
     )
     pd.testing.assert_frame_equal(frame, expected, check_dtype=False)
-
-
-def test_rows_are_picked_in_the_order_asked_for() -> None:
-    assert small().rows([2, 0]).columns["age"].tolist() == [50, 30]
 
 
 def test_rows_of_domains() -> None:
@@ -104,17 +88,3 @@ def test_what_cannot_be_a_table_is_refused_in_words(
 ) -> None:
     with pytest.raises(DomainDataError, match=words):
         Table(columns, target, domains)  # type: ignore[arg-type]
-
-
-def test_rows_without_a_domain_are_counted_from_1_wherever_a_table_comes_from() -> None:
-    ward = [None if row == 3 else f"w{row // 6}" for row in range(60)]
-    frame = pd.DataFrame({"x": np.arange(60.0) % 7, "y": np.arange(60) % 2, "a": ward, "b": "u"})
-    whole = frame.assign(a=[f"z{row // 6}" for row in range(60)])
-    told = r"missing in 1 of 60 rows \(first: row 4\)"
-    for domain in ("a", ["a", "b"]):
-        with pytest.raises(DomainDataError, match=told):
-            eqrm.train(frame, "y", domain)
-        with pytest.raises(DomainDataError, match=told):
-            eqrm.train(whole, "y", domain, test=frame)
-    with pytest.raises(DomainDataError, match=told):
-        Table({"x": frame.x}, frame.y, frame.a)

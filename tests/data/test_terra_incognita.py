@@ -45,13 +45,6 @@ def test_the_four_locations_and_ten_classes_are_taken(tmp_path: Path) -> None:
     torch.testing.assert_close(colours[:, 0], 2 * locations, atol=3.0, rtol=0.0)
 
 
-def test_folders_made_of_it_are_read_too(tmp_path: Path) -> None:
-    folder = tmp_path / "terra_incognita" / "location_38" / "bird"
-    folder.mkdir(parents=True)
-    Image.fromarray(np.zeros((9, 9, 3), np.uint8)).save(folder / "a.jpg")
-    assert eqrm.dataset("terraincognita", tmp_path, size=8).names == ("location_38",)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

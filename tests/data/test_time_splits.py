@@ -12,7 +12,6 @@ import torch
 
 from eqrm.data import DomainData, Table
 from eqrm.data.splits import TimeSplit, split_in_time
-from eqrm.data.times import as_times, shown_time
 from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, SettingError
 
@@ -27,14 +26,11 @@ def split(names: Any, times: Any = None, **cut: Any) -> TimeSplit:
     "times",
     [
         DAYS,
-        np.array(DAYS, dtype="datetime64[D]"),
         pd.Series(pd.to_datetime(DAYS)),
         pd.Series(pd.to_datetime(DAYS)).dt.tz_localize("Europe/Oslo"),
         [date.fromisoformat(day) for day in DAYS],
         [f"{day} 23:59:59.5+02:00" for day in DAYS],
-        [f"{day}T12:00Z" for day in DAYS],
         list(range(10)),
-        np.linspace(-0.5, 0.5, 10),
         [str(number) for number in range(2, 12)],  # as texts, 10 would come before 2
         pd.Series(range(10), dtype="Int64"),
         torch.arange(10),
@@ -125,35 +121,16 @@ def test_a_table_and_domain_data_are_split_in_the_same_way() -> None:
     assert set(parts.train.names) | set(parts.validation.names) == set(train.domain_names)
 
 
-def test_domains_on_both_sides_are_in_no_part_of_domain_data() -> None:
-    data = DomainData.from_arrays(torch.zeros(6, 1), torch.zeros(6), list("aabbcc"))
-    parts = data.splits(test=data.in_time([1, 2, 2, 3, 3, 4], after=2))
-    assert parts.test is not None
-    assert (parts.train.names, parts.test.names) == (("a",), ("c",))
-
-
-def test_the_order_of_a_table_survives_features_and_rows() -> None:
-    table = Table({"x": [1, 2, 3], "z": [1, 2, 3]}, [0, 1, 0], list("abc"), order=DAYS[:3])
-    later = table.with_features(drop=["z"]).rows([2, 0])
-    assert later.order is not None
-    assert [shown_time(time) for time in later.order] == [DAYS[2], DAYS[0]]
-
-
 @pytest.mark.parametrize(
     ("times", "message"),
     [
         (["2013-01-01", None, "2013-01-03", ""], r"missing in 2 of 4 rows \(rows 1, 3, counted"),
         (np.array([1.0, np.nan, 2.0, 3.0]), r"missing in 1 of 4 rows \(row 1,"),
-        (np.array(["2013", "NaT", "NaT", "2014"], "datetime64[D]"), "missing in 2 of 4 rows"),
         (pd.Series([1, None, 2, 3], dtype="Int64"), "missing in 1 of 4 rows"),
         (["2013-01-01", "31.12.2013", "2", "3"], r"got '31.12.2013' \(row 1, counted"),
-        (["2013-02-30", "2013-01-01", "2013-01-02", "2013-01-03"], "got '2013-02-30'"),
         ([1.0, float("inf"), 2.0, 3.0], "got inf"),
-        ([True, False, True, True], "got True"),
-        (["1_0", "2", "3", "4"], "got '1_0'"),
         (["2013-01-01", "7", "2013-01-02", "8"], "of one kind, got dates and numbers"),
         (["2013-01-01", "2013-01-01 00:00Z"] * 2, "dates and dates with a time zone"),
-        ([1, 2, 3], r"there are 4 rows, got the shape \(3,\)"),
         ([[1], [2], [3], [4]], r"got the shape \(4, 1\)"),
     ],
 )
@@ -167,8 +144,6 @@ def test_times_that_cannot_be_used_are_refused_by_their_rows(times: Any, message
     [
         (["Oslo", "Rome"], {"last": 0.5}, r"got 'Oslo'. Name the column .*order="),
         (DAYS, {}, "either 'after' or 'last'"),
-        (DAYS, {"after": "2013-01-05", "last": 0.5}, "either 'after' or 'last'"),
-        (DAYS, {"last": 1.0}, "strictly between 0 and 1, got 1.0"),
         (DAYS, {"after": "yesterday"}, "a date such as 2013-09-30 is needed"),
         (range(9), {"after": "2013-01-05"}, "are numbers, so a number is needed"),
         (DAYS, {"after": "2013-01-10"}, "left to test on .* from 2013-01-01 to 2013-01-10"),
@@ -186,7 +161,3 @@ def test_domains_that_all_last_throughout_cannot_be_split() -> None:
         split(hospitals, times, after=2)
     with pytest.raises(SettingError, match="All 3 domains begin at 1"):
         split(hospitals, times, last=0.5)
-
-
-def test_old_dates_do_not_overflow() -> None:
-    assert shown_time(as_times(["1500-01-31"], "times")[0]) == "1500-01-31"

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from eqrm.errors import SettingError
-from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, GIN, CategoricalEncoder, GINLayer
+from eqrm.predictors.gin import ATOM_FEATURES, BOND_FEATURES, GIN
 
 
 @dataclass(frozen=True)
@@ -49,18 +48,6 @@ def together(graphs: list[Graphs]) -> Graphs:
 GRAPHS = [random_graph(5, 8, 0), random_graph(1, 0, 1), random_graph(12, 30, 2)]
 
 
-def test_a_layer_computes_what_torch_geometrics_gineconv_does() -> None:
-    geometric = pytest.importorskip("torch_geometric.nn")
-    layer = GINLayer(16).eval()
-    torch.nn.init.constant_(layer.eps, 0.3)
-    truth = geometric.GINEConv(layer.mlp, eps=0.3)
-    graph = together(GRAPHS)
-    h = torch.randn(len(graph.x), 16)
-    expected = truth(h, graph.edge_index, layer.bond_encoder(graph.edge_attr))
-    bonds = layer.bond_encoder.indicators(graph.edge_attr)
-    torch.testing.assert_close(layer(h, graph.edge_index, bonds), expected)
-
-
 def test_the_whole_network_computes_what_its_parts_in_torch_geometric_do() -> None:
     """WILDS's forward pass, with torch-geometric's convolutions and pooling."""
     geometric = pytest.importorskip("torch_geometric.nn")
@@ -85,14 +72,6 @@ def test_the_whole_network_computes_what_its_parts_in_torch_geometric_do() -> No
     torch.testing.assert_close(predictor(graph), truth)
 
 
-def test_a_batch_of_torch_geometric_is_a_batch_of_graphs() -> None:
-    data = pytest.importorskip("torch_geometric.data")
-    items = [data.Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in GRAPHS]
-    predictor = GIN(2, width=8).eval()
-    batch = data.Batch.from_data_list(items)
-    torch.testing.assert_close(predictor(batch), predictor(together(GRAPHS)))
-
-
 def test_graphs_in_a_batch_do_not_see_each_other() -> None:
     predictor = GIN(4, width=10).eval()
     torch.nn.init.normal_(predictor.featurizer.virtual_node)  # type: ignore[arg-type]
@@ -111,14 +90,3 @@ def test_the_order_of_atoms_does_not_matter() -> None:
 def test_it_has_as_many_parameters_as_on_ogbs_leaderboard() -> None:
     """3,374,533 there, when OGB knew one chirality fewer; an embedding of 300 came with it."""
     assert sum(p.numel() for p in GIN(128).parameters()) == 3_374_533 + 300
-
-
-def test_the_encoder_adds_up_one_embedding_per_feature() -> None:
-    encoder = CategoricalEncoder([2, 3], 4)
-    table = encoder.table.weight
-    torch.testing.assert_close(encoder(torch.tensor([[1, 2]])), (table[1] + table[4])[None])
-
-
-def test_too_little_depth_is_refused() -> None:
-    with pytest.raises(SettingError, match="depth of at least 2, got 1"):
-        GIN(1, depth=1)

@@ -36,11 +36,6 @@ def test_a_column_of_outputs_meets_a_row_of_targets_without_broadcasting(loss: s
     assert torch.equal(column, flat)
 
 
-def test_a_function_can_be_the_loss() -> None:
-    predictor = with_loss(lambda outputs, y: (outputs - y).abs().sum(dim=1))
-    assert predictor.losses(torch.tensor([[1.0, -1.0]]), torch.tensor([[0.0]])).tolist() == [2.0]
-
-
 def test_a_loss_that_averages_over_examples_is_refused() -> None:
     predictor = with_loss(lambda outputs, y: nn.functional.mse_loss(outputs, y))
     with pytest.raises(DomainDataError, match="one number per example"):
@@ -74,13 +69,6 @@ def test_the_mlp_is_its_layers_and_the_linear_predictor_is_affine() -> None:
     assert torch.allclose(linear(x), expected, atol=1e-6)
 
 
-def test_dropout_acts_in_training_only() -> None:
-    predictor, x = MLP(4, 2, width=64, dropout=0.5), torch.randn(3, 4)
-    assert not torch.equal(predictor(x), predictor(x))
-    predictor.eval()
-    assert torch.equal(predictor(x), predictor(x))
-
-
 @pytest.mark.parametrize(
     ("network", "shape", "extra_shape"),
     [
@@ -107,11 +95,6 @@ def test_sizes_are_read_from_the_first_and_last_layer() -> None:
         input_size(nn.ReLU())
 
 
-def test_grouped_convolutions_cannot_be_widened() -> None:
-    with pytest.raises(SettingError, match="grouped"):
-        widened(nn.Conv2d(4, 4, 3, groups=2), 1)
-
-
 def test_missing_labels_change_neither_loss_nor_gradient_of_those_present() -> None:
     logits = torch.tensor([[1.0, -2.0, 3.0], [0.5, 0.1, 0.2]], requires_grad=True)
     y = torch.tensor([[1.0, torch.nan, 0.0], [torch.nan, torch.nan, 1.0]])
@@ -120,8 +103,3 @@ def test_missing_labels_change_neither_loss_nor_gradient_of_those_present() -> N
     torch.testing.assert_close(losses, torch.stack([first, torch.tensor(0.2).neg().exp().log1p()]))
     losses.sum().backward()
     assert torch.equal(logits.grad == 0, y.isnan())
-
-
-def test_an_example_without_any_label_has_no_loss() -> None:
-    y = torch.tensor([[torch.nan, torch.nan], [0.0, 1.0]])
-    assert LOSSES["binary-cross-entropy"](torch.zeros(2, 2), y).isnan().tolist() == [True, False]

@@ -50,13 +50,10 @@ TASKS = (
         "bounds for unseen domains, and how many domains they take",
         "In words and with examples: [Certificates](../certificates.md), [nested domains]"
         "(../nested-domains.md).",
-        names="eqrm.evaluation.Certificate eqrm.evaluation.domain_plan "
-        "eqrm.evaluation.domains_needed eqrm.evaluation.groups_needed "
-        "eqrm.evaluation.quantile_bound eqrm.evaluation.probability_bound "
-        "eqrm.evaluation.paper_bound eqrm.evaluation.cdf_band eqrm.evaluation.CdfBand "
-        "eqrm.evaluation.true_risk_bound eqrm.evaluation.true_probability_bound "
-        "eqrm.evaluation.nested_bound eqrm.evaluation.nested_spread "
-        "eqrm.evaluation.NestedCertificate eqrm.evaluation.known_group_bound",
+        names="eqrm.evaluation.Certificate eqrm.evaluation.domains_needed "
+        "eqrm.evaluation.groups_needed eqrm.evaluation.quantile_bound "
+        "eqrm.evaluation.probability_bound eqrm.evaluation.cdf_band "
+        "eqrm.evaluation.true_risk_bound eqrm.evaluation.true_probability_bound",
     ),
     Task(
         "time",
@@ -65,8 +62,8 @@ TASKS = (
         "In words and with examples: [Domains in time](../domains-in-time.md), [the watch]"
         "(../watch.md), [backtests](../backtest.md).",
         names="eqrm.Watch eqrm.OnlineBound eqrm.evaluation.Backtest eqrm.evaluation.backtest "
-        "eqrm.evaluation.recent_bound eqrm.evaluation.RiskDrift eqrm.evaluation.spell_bound "
-        "eqrm.evaluation.spell_length eqrm.evaluation.order_test eqrm.evaluation.shift_test",
+        "eqrm.evaluation.recent_bound eqrm.evaluation.spell_bound "
+        "eqrm.evaluation.order_test",
     ),
     Task(
         "risks",

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from eqrm import Level, Watch
-from eqrm.evaluation import Certificate, RiskDrift, quantile_bound
+from eqrm.evaluation import Certificate, quantile_bound
 from eqrm.evaluation.inference.in_time.evidence import miss_rate_interval
 from studies.domains_in_time.settings import ALPHA, CONFIDENCE, DELTA, POWER
 from studies.domains_in_time.worlds import (
@@ -97,8 +97,9 @@ def drift_alarms(worlds: int, domains: int, seed: int) -> Alarms:
     generator = np.random.default_rng([seed, 5])
 
     def one() -> bool:
-        drift = RiskDrift(generator.normal(size=CERTIFIED_ON))
-        return bool(drift.update_many(generator.normal(size=domains)).max() >= 1.0 / DELTA)
+        watch = Watch(EXACT, DELTA, reference=generator.normal(size=CERTIFIED_ON))
+        watch.update_many(generator.normal(size=domains))
+        return watch.report.drift_alarm is not None
 
     return Alarms("any change of the distribution, none present", 0, _share(worlds, one), DELTA)
 

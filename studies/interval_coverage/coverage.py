@@ -12,7 +12,6 @@ import numpy as np
 
 from eqrm import Level
 from eqrm.evaluation import paired_differences, risk_intervals
-from eqrm.evaluation.inference.gains import fewest_to_compare
 from eqrm.evaluation.inference.intervals import quantile_pairs
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from studies.interval_coverage.worlds import (
@@ -114,10 +113,13 @@ def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covere
             true = truth.first[one.statistic, one.level]
             ends = one.low, one.high
             counted.add(ONE, one.label, ends, true, one.needed, case.confidence)
+        needed = dict[float | None, float]()
         for two in paired_differences(first, second, levels, case.confidence):
             true = truth.difference((two.statistic, two.level))
             ends = two.low, two.high
             counted.add(TWO, two.label, ends, true, two.needed, case.confidence)
+            if two.statistic == QUANTILE:
+                needed[two.level] = two.needed
         others = [LAWS[case.law](generator, (case.domains,))[0] for _ in range(1, REFERENCES)]
         for label, level, reference in (
             *((f"{alpha:g}", level, first) for alpha, level in zip(LEVELS, levels, strict=True)),
@@ -131,8 +133,7 @@ def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covere
             if math.isfinite(true):
                 pairs = quantile_pairs(reference, second, level, case.confidence)
                 ends = OPEN if pairs is None else pairs.change()
-                needed = fewest_to_compare(level, case.confidence)
-                counted.add(CHANGE, label, ends, true, needed, case.confidence)
+                counted.add(CHANGE, label, ends, true, needed[level.alpha], case.confidence)
     return list(counted.found.values())
 
 

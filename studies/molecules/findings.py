@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from eqrm.evaluation import NoiseSplit, denoised_quantile, noise_split
+from eqrm.evaluation import denoised_quantile, noise_split
 from eqrm.risks import MeasuredRisks
 from eqrm.sweeps import (
     Candidates,
@@ -103,7 +104,7 @@ class DatasetFindings:
         pairs = zip(quantiles(eqrm_label(level), level), quantiles(other, level), strict=True)
         return [own - theirs for own, theirs in pairs]
 
-    def noise(self, method: str = ERM, level: float = JUDGED[0]) -> list[NoiseSplit]:
+    def noise(self, method: str = ERM, level: float = JUDGED[0]) -> list[Any]:
         """How much of the spread, and of what is beyond a quantile, is noise, by trial."""
         return [
             noise_split(each.risks, each.counts, each.variances, level)

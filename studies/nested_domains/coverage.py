@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation import known_group_bound, nested_bound, quantile_bound
+from eqrm.evaluation import quantile_bound
+from eqrm.evaluation.inference.nested.bounds import nested_bound
+from eqrm.evaluation.inference.nested.members import NestedRisks
 from studies.domains_in_time.worlds import Vector
 from studies.nested_domains.settings import (
     COMPARED,
@@ -56,14 +58,13 @@ def nested_coverage(case: NestedCase, worlds: int, seed: int) -> list[NestedCove
     truths = {alpha: world.quantile(alpha) for alpha in case.alphas}
     for number in range(worlds):
         risks, ids, _ = world.draw(generator, case.groups)
+        nested = NestedRisks.of(risks, ids)
         for alpha, truth in truths.items():
             plain = quantile_bound(risks, alpha, CONFIDENCE).bound
             held["plain", alpha].append(plain >= truth)
             for sampling in tried:
                 with suppress(TooFewDomainsError):
-                    found = nested_bound(
-                        risks, ids, alpha, CONFIDENCE, sampling=sampling, seed=number
-                    )
+                    found = nested_bound(nested, alpha, CONFIDENCE, sampling=sampling, seed=number)
                     held[sampling, alpha].append(found.bound >= truth)
     return [_counted(case, alpha, held, worlds) for alpha in case.alphas]
 
@@ -100,15 +101,14 @@ class KnownCovered:
 
 
 def known_coverage(members: int, correlation: float, worlds: int, seed: int) -> KnownCovered:
-    """Two groups; the bound of the first against the quantile within it."""
+    """The bound of the members of one group against the quantile within it."""
     world = NestedWorld(uniform_law(), correlation)
     generator = np.random.default_rng([seed, 2, members, round(100 * correlation)])
     held = 0
     for _ in range(worlds):
         effect = generator.normal()
         risks = world.risks(effect, generator.normal(size=members))
-        groups = ["known"] * members + ["other"]
-        found = known_group_bound([*risks, 0.5], groups, "known", COMPARED, CONFIDENCE)
+        found = quantile_bound(risks, COMPARED, CONFIDENCE)
         held += found.bound >= world.quantile_within(effect, COMPARED)
     return KnownCovered(members, correlation, held / worlds)
 
@@ -117,7 +117,8 @@ def asked_for(groups: int, sampling: str) -> float | None:
     """How many groups are asked for where there are ``groups`` of ten members; None if enough."""
     ids = np.repeat(np.arange(groups), 10)
     try:
-        nested_bound(np.linspace(0, 1, ids.size), ids, COMPARED, CONFIDENCE, sampling=sampling)
+        nested = NestedRisks.of(np.linspace(0, 1, ids.size), ids)
+        nested_bound(nested, COMPARED, CONFIDENCE, sampling=sampling)
         return None
     except TooFewDomainsError as refusal:
         return refusal.needed
@@ -142,8 +143,9 @@ def tightness(groups: int, correlation: float, worlds: int, seed: int) -> Tightn
     found: dict[str, list[float]] = {name: [] for name in (ONCE, REPEATED, "twice", POOLED)}
     for number in range(worlds):
         risks, ids, _ = world.draw(generator, groups)
+        nested = NestedRisks.of(risks, ids)
         for sampling in (ONCE, REPEATED, POOLED):
-            bound = nested_bound(risks, ids, COMPARED, CONFIDENCE, sampling=sampling, seed=number)
+            bound = nested_bound(nested, COMPARED, CONFIDENCE, sampling=sampling, seed=number)
             found[sampling].append(bound.bound)
         found["twice"].append(twice_the_mean(risks, ids, COMPARED))
     ends = {k: tuple(np.quantile(v, [0.25, 0.75]).tolist()) for k, v in found.items()}

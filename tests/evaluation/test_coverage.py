@@ -39,7 +39,7 @@ def failures(found: list[Coverage]) -> list[str]:
 @pytest.mark.parametrize(("m", "alpha"), [(5, 0.5), (29, 0.9), (100, 0.9)])
 def test_certificates_hold_as_often_as_stated(law: RiskLaw, m: int, alpha: float) -> None:
     found = measured_risk_coverage(law, m, alpha, 0.95, worlds=500, seed=1)
-    assert len(found) == 6
+    assert len(found) == 4
     assert failures(found) == []
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
-from eqrm.evaluation import noise_split, order_test, shift_test
+from eqrm.errors import DomainDataError, TooFewDomainsError
+from eqrm.evaluation import noise_split, order_test
 
 
 def test_the_trend_is_spearmans_correlation() -> None:
@@ -37,12 +37,9 @@ def test_the_permutation_p_value_is_near_that_of_all_permutations() -> None:
 @pytest.mark.parametrize("m", [8, 60])
 def test_exchangeable_domains_are_rejected_as_often_as_stated(m: int) -> None:
     generator = np.random.default_rng(m)
-    p_values = [
-        order_test(generator.lognormal(size=m), permutations=199, seed=i).p_value
-        for i in range(600)
-    ]
+    p_values = [order_test(generator.lognormal(size=m)).p_value for _ in range(300)]
     # The smaller of two p-values, doubled: at most the level, and not far below it.
-    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.075
+    assert 0.012 < np.mean(np.array(p_values) < 0.05) < 0.088
 
 
 def test_the_normal_limit_agrees_with_permutations() -> None:
@@ -75,21 +72,6 @@ def test_dates_and_texts_sort() -> None:
     assert order_test(np.arange(30.0), days.astype(str)).statistics == falling.statistics
 
 
-def test_shifted_domains_are_told_from_alike_ones() -> None:
-    generator = np.random.default_rng(1)
-    old = generator.normal(0, 1, 80)
-    higher = shift_test(generator.normal(1, 1, 60), old)
-    assert "higher risks than training" in (higher.warning or "")
-    wider = shift_test(generator.normal(0, 4, 300), generator.normal(0, 1, 300))
-    assert "different distributions" in (wider.warning or "")
-    p = [
-        shift_test(generator.normal(size=40), generator.normal(size=50)).p_value for _ in range(400)
-    ]
-    assert np.mean(np.array(p) < 0.05) < 0.08
-    assert shift_test([1.0, 1.0], [1.0, 1.0]).p_value == 1.0
-    assert "No evidence" in shift_test(old[:40], old[40:]).sentence
-
-
 def test_equal_risks_give_no_warning() -> None:
     assert order_test(np.ones(20)).p_value == 1.0
 
@@ -107,13 +89,9 @@ def test_orders_that_cannot_be_used_are_refused(order: object, complaint: str) -
         order_test(np.arange(6.0), order)
 
 
-def test_few_domains_and_few_permutations_are_refused() -> None:
+def test_few_domains_are_refused() -> None:
     with pytest.raises(TooFewDomainsError, match="At least 5"):
         order_test([0.1, 0.2])
-    with pytest.raises(SettingError, match="permutations must be an integer of at least 99"):
-        order_test(np.arange(9.0), permutations=10)
-    with pytest.raises(TooFewDomainsError):
-        shift_test([0.1], [0.2, 0.3])
 
 
 def test_rounding_is_no_difference_between_domains() -> None:

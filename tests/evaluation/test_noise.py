@@ -10,8 +10,8 @@ from scipy import stats
 from eqrm import domain_risks
 from eqrm.between_domains import pooled_variances, restricted_log_likelihood
 from eqrm.errors import DomainDataError
-from eqrm.evaluation import denoised_quantile, denoised_risks, noise_split
-from eqrm.evaluation.inference.noise import cochran_q, sampling_variances
+from eqrm.evaluation import denoised_quantile, noise_split
+from eqrm.evaluation.inference.noise import cochran_q, denoised_risks, sampling_variances
 from eqrm.objectives import RiskMemory
 from evaluation.noisy_worlds import KINDS, SIZES, measure, outcome
 from evaluation.unequal_worlds import (

@@ -221,15 +221,6 @@ def test_a_confidence_next_to_1_has_an_answer_or_a_refusal() -> None:
         eqrm.evaluation.cdf_band(risks, confidence)
 
 
-def test_constants_beyond_arithmetic_are_refused() -> None:
-    with pytest.raises(SettingError, match="covering_number"):
-        eqrm.evaluation.paper_bound(100, covering_number=math.inf)
-    with pytest.raises(SettingError, match="lipschitz"):
-        eqrm.evaluation.paper_bound(100, lipschitz=1e200)
-    with pytest.raises(SettingError, match="lipschitz"):
-        eqrm.evaluation.paper_bound(100, lipschitz=1e-200)
-
-
 def test_a_frame_may_hold_the_probabilities_of_classes_as_lists(tmp_path: Path) -> None:
     frame = pd.DataFrame({"d": WARDS, "y": [0, 1, 1, 0], "p": [[0.25, 0.75], [0.5, 0.5]] * 2})
     frame.to_parquet(tmp_path / "p.parquet")

@@ -15,7 +15,8 @@ import eqrm
 from cases import in_full
 from cli.commands import run
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation import EvaluatedPart, Evaluation, evaluate_part, merge_parts
+from eqrm.evaluation import Evaluation, evaluate_part, merge_parts
+from eqrm.evaluation.parts import EvaluatedPart
 from eqrm.files.checked_json import write_checked_json
 
 ROWS, DOMAINS = 3000, 40

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from eqrm.evaluation import NoiseSplit, denoised_quantile, noise_split
+from eqrm.evaluation import denoised_quantile, noise_split
+from eqrm.evaluation.inference.noise import NoiseSplit
 
 Vector = npt.NDArray[np.float64]
 Sizes = npt.NDArray[np.int64]

@@ -119,11 +119,10 @@ def measured_risk_coverage(
     ordered = np.sort(draws, axis=1)
     at_risk, before = law.law.cdf(ordered), law.law.cdf(np.nextafter(ordered, -np.inf))
     for method in ("dkw", "exact"):
-        for side in ("both", "lower"):
-            band = cdf_band(draws[0], confidence, method, side)
-            inside = (at_risk >= band.lower[1:]) & (before <= band.upper[:-1])
-            exact = band.achieved if law.continuous else None
-            add(f"{method} band, {side}", inside.all(axis=1), band.achieved, exact)
+        band = cdf_band(draws[0], confidence, method)
+        inside = (at_risk >= band.lower[1:]) & (before <= band.upper[:-1])
+        exact = band.achieved if law.continuous else None
+        add(f"{method} band", inside.all(axis=1), band.achieved, exact)
     return found
 
 

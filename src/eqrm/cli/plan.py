@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from eqrm.checks import CONFIDENCE, integer, optional
 from eqrm.cli.commands import inner_level, option, say
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.planning import DomainPlan
-
-PAPER = "Constants of the paper's bound (Theorem D.1)"
 
 
 def plan(
@@ -32,37 +30,18 @@ def plan(
     predictors: Annotated[
         int, option("Number of predictors that the bound must hold for at once, at most 1,000,000.")
     ] = 1,
-    covering_number: Annotated[
-        float | None,
-        option("Covering number of the class of predictors (default: --predictors).", PAPER),
-    ] = None,
-    lipschitz: Annotated[
-        float,
-        option("Lipschitz constant of the estimate: 1 for the empirical CDF and a KDE.", PAPER),
-    ] = 1.0,
-    bandwidth: Annotated[
-        float | None, option("Bandwidth of a Gaussian KDE, to include its bias.", PAPER)
-    ] = None,
-    holder_constant: Annotated[
-        float, option("With --bandwidth: Hölder constant of the true CDF of risk.", PAPER)
-    ] = 1.0,
-    holder_exponent: Annotated[
-        float, option("With --bandwidth: Hölder exponent of the true CDF, at most 2.", PAPER)
-    ] = 1.0,
     verbose: Annotated[
         bool, option("Add a table of bounds, the paper's among them.", None, "--verbose")
     ] = False,
     as_json: Annotated[bool, option("Print JSON instead of text.", None, "--json")] = False,
 ) -> None:
     """Compute how many domains are needed to bound the risk of new domains."""
-    from eqrm.evaluation.inference.planning import domain_plan, smoothing_bias
+    from eqrm.evaluation.inference.planning import domain_plan
 
     optional(integer(2)).check(domains, "--domains")
-    paper: dict[str, Any] = {"covering_number": covering_number, "lipschitz": lipschitz}
-    if bandwidth is not None:
-        paper["bias"] = smoothing_bias(bandwidth, holder_constant, holder_exponent)
-    asked: dict[str, Any] = {"slack": slack, "domains": domains, "predictors": predictors}
-    found = domain_plan(inner_level(alpha), confidence, **asked, **paper)
+    found = domain_plan(
+        inner_level(alpha), confidence, slack=slack, domains=domains, predictors=predictors
+    )
     if as_json:
         say(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -71,7 +50,6 @@ def plan(
     say("This holds if new domains are drawn independently from the same distribution as these.")
     if verbose:
         _print_table(found)
-    if verbose or covering_number or bandwidth or lipschitz != 1.0:
         say(f"The paper's bound: {found.paper.sentence}")
     say(
         "Next: eqrm evaluate predictions.csv --domain DOMAIN --label LABEL --prediction PREDICTION "
@@ -90,6 +68,5 @@ def _print_table(found: DomainPlan) -> None:
     table.add_column("domains", justify="right")
     table.add_column("the bound is")
     for row in found.rows:
-        number = "not possible" if row.domains is None else f"{row.domains:,}"
-        table.add_row(row.statement, number, row.bound)
+        table.add_row(row.statement, f"{row.domains:,}", row.bound)
     Console(highlight=False, markup=False).print(table)

@@ -14,7 +14,7 @@ from eqrm.evaluation.inference.nested.bounds import (
     ONCE,
     as_nested,
     known_group_bound,
-    new_group_bound,
+    nested_bound,
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.risk_checks import LevelLike
@@ -59,17 +59,15 @@ class Certifier:
                 "A bound with threshold or true_risk rests on one member of each group, drawn "
                 "once: leave out sampling and group."
             )
-        risks, groups, labels = self.risks.risks, self.groups, self.labels
-        if groups is None:
-            return self._of_independent(alpha, confidence, threshold, true_risk)
-        if plain:
+        if plain or self.groups is None:
             found = self._of_independent(alpha, confidence, threshold, true_risk)
-            return as_nested(found, self._nested, ONCE, labels)
+            if self.groups is None:
+                return found
+            return as_nested(found, self._nested, ONCE, self.labels)
+        given: dict[str, Any] = {"alpha": alpha, "confidence": confidence, "labels": self.labels}
         if group is None:
-            return new_group_bound(
-                self._nested, alpha, confidence, sampling=sampling, labels=labels
-            )
-        return known_group_bound(risks, groups, group, alpha, confidence, labels=labels)
+            return nested_bound(self._nested, sampling=sampling, **given)
+        return known_group_bound(self._nested, group, **given)
 
     @cached_property
     def _nested(self) -> NestedRisks:

@@ -132,8 +132,8 @@ class Evaluation(ShownRisks):
 
         ``worst`` domains are listed for each predictor. ``interpolation`` is "step", the
         paper's quantile, "linear", numpy's, or "smooth", the Harrell–Davis estimate, which varies
-        less and which verdicts compare. The intervals are those of
-        :func:`eqrm.evaluation.risk_intervals`.
+        less and which verdicts compare. Ends of intervals that
+        the domains cannot support are open.
         """
         return RiskTable.of(
             self.predictors,
@@ -202,7 +202,7 @@ class Evaluation(ShownRisks):
 
         Time is tested where a column orders the domains, or their names are dates (2024-05-31,
         2024-05). Fewer than five domains are not tested. :func:`eqrm.evaluation.order_test` takes
-        any other order, ``shift_test`` compares with training domains.
+        any other order.
         """
         if len(self.domains) < FEWEST_TO_TEST:
             return {name: [] for name in self.predictors}
@@ -237,7 +237,8 @@ class Evaluation(ShownRisks):
         rejects the assumption, the sentence names the bound that applies (:meth:`in_time`).
 
         Where domains are nested, it is about a new member of a new group, or of the known
-        ``group``; ``sampling`` is that of :func:`eqrm.evaluation.nested_bound`.
+        ``group``; ``sampling`` is "once" (one member of each group, drawn at random), "repeated"
+        (all draws together), "pooled" (approximate), or None: "repeated" with enough groups.
 
         >>> import eqrm
         >>> rows = list(range(40)) * 2

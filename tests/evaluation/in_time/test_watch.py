@@ -14,9 +14,10 @@ from scipy import special, stats
 
 from eqrm import Watch
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.evaluation import RiskDrift, probability_bound, quantile_bound, spell_bound
+from eqrm.evaluation import probability_bound, quantile_bound, spell_bound
 from eqrm.evaluation.inference.in_time.evidence import (
     Evidence,
+    RiskDrift,
     log_miss_factors,
     log_rank_factors,
     miss_rate_interval,

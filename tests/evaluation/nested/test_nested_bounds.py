@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
-from eqrm.evaluation import groups_needed, known_group_bound, nested_bound, quantile_bound
-from eqrm.evaluation.inference.nested.bounds import STAKES
+from eqrm.errors import DomainDataError, TooFewDomainsError
+from eqrm.evaluation import groups_needed, quantile_bound
+from eqrm.evaluation.inference.nested.bounds import STAKES, known_group_bound, nested_bound
 from eqrm.evaluation.inference.nested.members import NestedRisks, effective_number
 
 
-def drawn(groups: int, seed: int = 0, most: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    """Risks of up to ``most`` members per group, and the group of each."""
+def drawn(groups: int, seed: int = 0, most: int = 6) -> NestedRisks:
+    """Risks of up to ``most`` members per group."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(groups), rng.integers(1, most + 1, groups))
-    return rng.normal(size=groups)[ids] + rng.normal(size=ids.size), ids
+    return NestedRisks.of(rng.normal(size=groups)[ids] + rng.normal(size=ids.size), ids)
 
 
 def e_value(below: int, groups: int, alpha: float) -> float:
@@ -40,34 +40,32 @@ def test_an_e_value_of_one_draw_has_mean_one_at_the_quantile() -> None:
 
 
 def test_the_repeated_bound_is_the_smallest_risk_with_enough_evidence_over_all_draws() -> None:
-    risks, groups = drawn(7, seed=3, most=3)
-    members = [risks[groups == g] for g in range(7)]
+    nested = drawn(7, seed=3, most=3)
+    members = [nested.of_group(name) for name in nested.names]
     alpha, confidence = 0.5, 0.9
-    found = nested_bound(risks, groups, alpha, confidence, sampling="repeated")
-    for bound in np.sort(risks):
+    found = nested_bound(nested, alpha, confidence, sampling="repeated")
+    for bound in np.sort(nested.risks):
         draws = itertools.product(*members)
         mean = np.mean([e_value((np.array(d) <= bound).sum(), 7, alpha) for d in draws])
         if mean >= 1 / (1 - confidence):
             break
     assert found.bound == bound
-    assert found.rank == (risks <= bound).sum()
+    assert found.rank == (nested.risks <= bound).sum()
 
 
 def test_a_search_between_limits_ends_where_one_over_all_risks_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worlds = [
-        (*drawn(groups, seed, most), alpha)
+        (nested, alpha)
         for seed, (groups, most) in enumerate(itertools.product((30, 80, 200), (1, 4, 40)))
+        for each in [drawn(groups, seed, most)]
+        for nested in (each, NestedRisks.of(np.round(each.risks), each.ids))
         for alpha in (0.5, 0.8, 0.9)
     ]
-    worlds += [(np.round(risks), ids, alpha) for risks, ids, alpha in worlds]
 
     def bounds() -> list[float]:
-        return [
-            nested_bound(risks, ids, alpha, 0.9, sampling="repeated").bound
-            for risks, ids, alpha in worlds
-        ]
+        return [nested_bound(*world, 0.9, sampling="repeated").bound for world in worlds]
 
     found = bounds()
     monkeypatch.setattr("eqrm.evaluation.inference.nested.bounds._shares_needed", lambda *_: (0, 1))
@@ -75,12 +73,12 @@ def test_a_search_between_limits_ends_where_one_over_all_risks_does(
 
 
 def test_one_draw_is_the_plain_certificate_of_one_member_per_group() -> None:
-    risks, groups = drawn(60)
-    found = nested_bound(risks, groups, sampling="once", seed=4)
-    chosen = NestedRisks.of(risks, groups).drawn_members(4)
-    assert groups[chosen].tolist() == list(range(60))
-    assert found.bound == quantile_bound(risks[chosen]).bound
-    assert (found.groups, found.members, found.domains) == (60, len(risks), 60)
+    nested = drawn(60)
+    found = nested_bound(nested, sampling="once", seed=4)
+    chosen = nested.drawn_members(4)
+    assert nested.ids[chosen].tolist() == list(range(60))
+    assert found.bound == quantile_bound(nested.risks[chosen]).bound
+    assert (found.groups, found.members, found.domains) == (60, len(nested.risks), 60)
 
 
 def test_members_are_drawn_with_equal_probability() -> None:
@@ -97,43 +95,36 @@ def test_the_number_needed_is_enough_and_one_fewer_is_refused(
     sampling: str, alpha: float, confidence: float
 ) -> None:
     needed = groups_needed(alpha, confidence, sampling)
-    risks, groups = np.arange(3.0 * needed), np.repeat(np.arange(needed), 3)
-    assert nested_bound(risks, groups, alpha, confidence, sampling=sampling).bound <= risks[-1]
+    enough, fewer = (
+        NestedRisks.of(np.arange(3.0 * number), np.repeat(np.arange(number), 3))
+        for number in (needed, needed - 1)
+    )
+    assert nested_bound(enough, alpha, confidence, sampling=sampling).bound <= enough.risks[-1]
     with pytest.raises(TooFewDomainsError, match=rf"at least {needed} are needed") as refusal:
-        nested_bound(risks[3:], groups[3:], alpha, confidence, sampling=sampling)
+        nested_bound(fewer, alpha, confidence, sampling=sampling)
     assert (refusal.value.domains, refusal.value.needed) == (needed - 1, needed)
     reach = float(str(refusal.value).rsplit(" ", 1)[1].rstrip("."))
-    nested_bound(risks[3:], groups[3:], reach, confidence, sampling=sampling)
+    nested_bound(fewer, reach, confidence, sampling=sampling)
 
 
 def test_without_a_choice_repeated_draws_are_used_where_there_are_enough_groups() -> None:
     for number, sampling in ((34, "repeated"), (33, "once")):
-        risks, groups = drawn(number)
-        assert nested_bound(risks, groups).sampling == sampling
+        assert nested_bound(drawn(number)).sampling == sampling
     with pytest.raises(TooFewDomainsError, match=r"28 groups are too few .* at least 29"):
-        nested_bound(*drawn(28))
+        nested_bound(drawn(28))
 
 
 def test_a_known_group_rests_on_its_own_members() -> None:
-    rng = np.random.default_rng(0)
-    groups = np.array(["Oslo"] * 40 + ["Rome"] * 28)
-    risks = rng.normal(size=68)
-    found = known_group_bound(risks, groups, "Oslo", labels=("hospital", "ward"))
+    risks = np.random.default_rng(0).normal(size=68)
+    nested = NestedRisks.of(risks, ["Oslo"] * 40 + ["Rome"] * 28)
+    found = known_group_bound(nested, "Oslo", labels=("hospital", "ward"))
     assert found.bound == quantile_bound(risks[:40]).bound
     assert "new members (ward) of similar size in the group 'Oslo'" in found.sentence
     assert found.domains == 40
     with pytest.raises(TooFewDomainsError, match="28 members of the group 'Rome' are too few"):
-        known_group_bound(risks, groups, "Rome")
+        known_group_bound(nested, "Rome")
     with pytest.raises(DomainDataError, match=r"Unknown group 'Oslow'. Did you mean 'Oslo'"):
-        known_group_bound(risks, groups, "Oslow")
-
-
-def test_the_pooled_form_is_labelled_approximate() -> None:
-    found = nested_bound(*drawn(60), sampling="pooled")
-    assert found.approximate
-    assert found.sentence.startswith("Approximate")
-    assert found.to_dict()["approximate"] is True
-    assert not nested_bound(*drawn(60)).approximate
+        known_group_bound(nested, "Oslow")
 
 
 def test_members_count_as_between_groups_and_all_of_them() -> None:
@@ -148,40 +139,32 @@ def test_members_count_as_between_groups_and_all_of_them() -> None:
     assert 50 < numbers[1] < numbers[2] <= 400
 
 
-def test_a_pooled_bound_with_too_few_members_is_refused_with_the_groups_needed() -> None:
-    risks, groups = drawn(22, most=1)
+def test_the_pooled_form_is_labelled_approximate_and_needs_members_that_count() -> None:
+    found = nested_bound(drawn(60), sampling="pooled")
+    assert found.sentence.startswith("Approximate")
+    assert found.to_dict()["approximate"] is True
+    assert not nested_bound(drawn(60)).approximate
     with pytest.raises(TooFewDomainsError, match=r"22 groups are too few .* at least 29 are"):
-        nested_bound(risks, groups, sampling="pooled")
-
-
-def test_statements_say_what_is_drawn() -> None:
-    found = nested_bound(*drawn(60), labels=("hospital", "ward"))
-    assert "90% of new members (ward) of similar size in new groups (hospital)" in found.sentence
-    assert "every group counts the same" in found.sentence
-    assert found.kind == "quantile"
+        nested_bound(drawn(22, most=1), sampling="pooled")
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("groups", "words"),
     [
-        ({"groups": np.zeros(60)}, "All domains are in one group"),
-        ({"groups": np.zeros(3)}, "groups must hold one domain per row"),
-        ({"sampling": "twice"}, "Did you mean|once"),
-        ({"seed": -1}, "seed"),
-        ({"alpha": 1.0}, "level"),
+        (np.zeros(60), "All domains are in one group"),
+        (np.zeros(3), "groups must hold one domain per row"),
     ],
 )
-def test_bad_settings_are_refused(change: dict, words: str) -> None:
-    given = {"risks": np.arange(60.0), "groups": np.repeat(np.arange(30), 2), **change}
-    with pytest.raises((DomainDataError, SettingError, ValueError), match=words):
-        nested_bound(given.pop("risks"), given.pop("groups"), **given)
+def test_groups_that_are_none_are_refused(groups: np.ndarray, words: str) -> None:
+    with pytest.raises(DomainDataError, match=words):
+        NestedRisks.of(np.arange(60.0), groups)
 
 
 def test_a_bound_does_not_depend_on_the_order_of_domains() -> None:
-    risks, groups = drawn(50)
-    order = np.random.default_rng(2).permutation(len(risks))
+    one = drawn(50)
+    order = np.random.default_rng(2).permutation(len(one.risks))
+    two = NestedRisks.of(one.risks[order], one.ids[order])
     for sampling in ("repeated", "pooled"):
-        one = nested_bound(risks, groups, sampling=sampling)
-        two = nested_bound(risks[order], groups[order], sampling=sampling)
-        assert one.bound == two.bound
-    assert math.isfinite(one.bound)
+        bounds = [nested_bound(each, sampling=sampling).bound for each in (one, two)]
+        assert math.isfinite(bounds[0])
+        assert bounds[0] == bounds[1]

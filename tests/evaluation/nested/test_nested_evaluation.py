@@ -13,7 +13,9 @@ import pytest
 from cli.commands import run
 from eqrm import Evaluation, evaluate
 from eqrm.errors import SettingError, TooFewDomainsError
-from eqrm.evaluation import evaluate_part, merge_parts, nested_bound, quantile_bound
+from eqrm.evaluation import evaluate_part, merge_parts, quantile_bound
+from eqrm.evaluation.inference.nested.bounds import nested_bound
+from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.presenting.report.page import report_html
 from eqrm.evaluation.presenting.summary import summarised
 
@@ -52,7 +54,7 @@ def test_certificates_are_about_new_members_of_new_groups() -> None:
     nested = found()
     risks, groups = nested["ERM"].risks, nested.groups
     bound = nested.certificate(0.9)
-    assert bound.bound == nested_bound(risks, groups, 0.9).bound
+    assert bound.bound == nested_bound(NestedRisks.of(risks, groups), 0.9).bound
     assert "new members (ward) of similar size in new groups (hospital)" in bound.sentence
     assert nested.certificate(0.9, sampling="once").bound <= risks.max()
     known = nested.certificate(0.9, group="H0")
@@ -73,11 +75,8 @@ def test_other_bounds_rest_on_one_member_per_group() -> None:
         nested.certificate(threshold=0.5, sampling="repeated")
     with pytest.raises(SettingError, match="for nested domains"):
         found(domains=["hospital", "ward"], within=None).certificate(group="H0")
-
-
-def test_bounds_in_time_are_not_for_members_of_groups() -> None:
     with pytest.raises(SettingError, match="take them for one sequence"):
-        found().in_time(dependence=1)
+        nested.in_time(dependence=1)
 
 
 def test_arrays_nest_without_names_of_columns() -> None:

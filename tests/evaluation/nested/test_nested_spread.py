@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from eqrm.evaluation import nested_spread
+from eqrm.evaluation.inference.nested.findings import NestedSpread, nested_spread
+from eqrm.evaluation.inference.nested.members import NestedRisks
+
+
+def found_spread(risks: Any, groups: Any, counts: Any, loss_variances: Any) -> NestedSpread:
+    return nested_spread(NestedRisks.of(risks, groups), counts, loss_variances)
 
 
 def world(
@@ -27,7 +34,7 @@ def test_equal_groups_without_noise_give_the_analysis_of_variance() -> None:
     means = risks.reshape(30, 5).mean(axis=1)
     inside = ((risks.reshape(30, 5) - means[:, None]) ** 2).sum() / 120
     between = means.var(ddof=1) - inside / 5
-    found = nested_spread(risks, groups, counts=1, loss_variances=0.0)
+    found = found_spread(risks, groups, counts=1, loss_variances=0.0)
     assert found.noise_variance is None
     assert found.member_variance == pytest.approx(inside, rel=1e-5)
     assert found.group_variance == pytest.approx(between, rel=1e-5)
@@ -51,7 +58,7 @@ def test_unequal_groups_maximise_the_restricted_likelihood() -> None:
         return np.linalg.slogdet(v)[1] + np.log(information) + quadratic
 
     best = np.exp(minimize(cost, np.log([0.09, 0.04]), method="Nelder-Mead").x)
-    found = nested_spread(risks, groups, counts, variance)
+    found = found_spread(risks, groups, counts, variance)
     assert (found.group_variance, found.member_variance) == pytest.approx(tuple(best), rel=1e-3)
 
 
@@ -59,7 +66,7 @@ def test_unequal_groups_maximise_the_restricted_likelihood() -> None:
 def test_the_levels_of_large_worlds_are_recovered(deviations: tuple[float, float, float]) -> None:
     rng = np.random.default_rng(2)
     risks, groups, counts, variance = world(rng, rng.integers(1, 9, 600), deviations)
-    found = nested_spread(risks, groups, counts, variance)
+    found = found_spread(risks, groups, counts, variance)
     deviation = np.sqrt([found.group_variance, found.member_variance])
     assert deviation == pytest.approx(deviations[:2], abs=0.03)
     assert found.mean == pytest.approx(1.0, abs=0.03)
@@ -69,12 +76,12 @@ def test_the_levels_of_large_worlds_are_recovered(deviations: tuple[float, float
 
 
 def test_what_cannot_be_separated_is_said() -> None:
-    single = nested_spread([0.1, 0.4, 0.2], [0, 1, 2], [10, 10, 10], [0.01] * 3)
+    single = found_spread([0.1, 0.4, 0.2], [0, 1, 2], [10, 10, 10], [0.01] * 3)
     assert single.member_variance is None
     assert single.intraclass_correlation is None
     assert "because no group has two members" in single.sentence
-    one_example = nested_spread([0.1, 0.4, 0.2, 0.1], [0, 0, 1, 1], 1, np.nan)
+    one_example = found_spread([0.1, 0.4, 0.2, 0.1], [0, 0, 1, 1], 1, np.nan)
     assert "sampling noise included" in one_example.sentence
-    equal = nested_spread([0.5] * 4, [0, 0, 1, 1], 1, np.nan)
+    equal = found_spread([0.5] * 4, [0, 0, 1, 1], 1, np.nan)
     assert equal.sentence == "The risks of all 4 members of 2 groups are equal."
     assert equal.intraclass_correlation == 0.0

@@ -11,13 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from eqrm.checks import number, one_of
-from eqrm.errors import SettingError
-from eqrm.evaluation.inference.certificates import MEASURED, assumption_about
+from eqrm.evaluation.inference.certificates import assumption_about
 from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alpha, checked_risks
 from eqrm.evaluation.rounding import as_percent
 
 METHODS = ("dkw", "exact")
-SIDES = ("both", "lower")
 MOST_RANKS = 1000
 """With more domains than this, the exact band holds on to so many of the order statistics."""
 SMALLEST_MISS = 1e-12
@@ -41,8 +39,6 @@ class CdfBand:
     confidence: float
     achieved: float
     method: str
-    side: str
-    risk_kind: str = MEASURED
 
     @property
     def domains(self) -> int:
@@ -57,11 +53,10 @@ class CdfBand:
     @property
     def sentence(self) -> str:
         """The statement for a reader who knows no statistics."""
-        where = "between the two curves" if self.side == "both" else "above the curve"
         return (
             f"With {as_percent(self.confidence)} confidence, the share of new domains with a "
-            f"{self.risk_kind} risk of at most r lies {where} for all r at once, provided that "
-            f"{self.assumption}."
+            "measured risk of at most r lies between the two curves for all r at once, provided "
+            f"that {self.assumption}."
         )
 
     def at(self, risk: Any) -> tuple[Vector, Vector]:
@@ -85,9 +80,7 @@ class CdfBand:
         )
 
 
-def cdf_band(
-    risks: Any, confidence: float = 0.95, method: str = "exact", side: str = "both"
-) -> CdfBand:
+def cdf_band(risks: Any, confidence: float = 0.95, method: str = "exact") -> CdfBand:
     """A band that holds the whole CDF of the risk of a new domain.
 
     ``method="dkw"``: the empirical CDF ± ε with 2·exp(−2mε²) = 1 − confidence (Dvoretzky,
@@ -95,12 +88,9 @@ def cdf_band(
 
     ``method="exact"``: an interval of the Beta(r, m+1−r) law for each order statistic, all at
     the same level γ, with γ solved for by an exact recursion so that all of them hold at once
-    with the confidence asked for. Narrow in both tails, where DKW says nothing, and with
-    thousands of domains a little wider in the middle. With more than 1,000 domains, 1,000 of
-    the order statistics determine it, denser near the ends; beyond 100,000 domains the answer is
-    the DKW band, and its ``method`` says so.
+    with the confidence asked for. With more than 1,000 domains, 1,000 of the order statistics
+    determine it, denser near the ends; beyond 100,000 domains the answer is the DKW band.
 
-    ``side="lower"`` bounds F from below only, for tighter upper limits of all quantiles.
     Both are valid for laws with jumps: R = F⁻¹(U) gives F(R_(r)) ≥ U_(r) ≥ F(R_(r)−).
 
     >>> band = cdf_band([0.1, 0.2, 0.3, 0.4], method="dkw", confidence=0.5)
@@ -110,47 +100,41 @@ def cdf_band(
     values = np.sort(checked_risks(risks))
     asked = number(above=0, most=1.0 - SMALLEST_MISS).check(confidence, "confidence of a band")
     one_of(method, METHODS, "method")
-    one_of(side, SIDES, "side")
-    if side == "lower" and method == "dkw" and asked < 0.5:
-        raise SettingError("The one-sided DKW band needs a confidence of at least 0.5.")
     chosen = "dkw" if values.size > MOST_DOMAINS_EXACT else method
-    lower, upper, achieved = _limits(values.size, asked, chosen, side)
-    return CdfBand(values, lower, upper, asked, achieved, chosen, side)
+    lower, upper, achieved = _limits(values.size, asked, chosen)
+    return CdfBand(values, lower, upper, asked, achieved, chosen)
 
 
 @lru_cache(maxsize=32)
-def _limits(
-    domains: int, confidence: float, method: str, side: str
-) -> tuple[Vector, Vector, float]:
+def _limits(domains: int, confidence: float, method: str) -> tuple[Vector, Vector, float]:
     """Limits on the m+1 intervals, and the probability that they hold."""
     if method == "dkw":
-        lower, upper, achieved = _dkw_limits(domains, 1.0 - confidence, side)
+        lower, upper, achieved = _dkw_limits(domains, 1.0 - confidence)
     else:
-        lower, upper, achieved = _equal_level_limits(domains, confidence, side)
+        lower, upper, achieved = _equal_level_limits(domains, confidence)
     for limits in (lower, upper):
         limits.setflags(write=False)  # they are shared between calls
     return lower, upper, achieved
 
 
-def _dkw_limits(domains: int, miss: float, side: str) -> tuple[Vector, Vector, float]:
-    sides = 2.0 if side == "both" else 1.0
-    half_width = math.sqrt(math.log(sides / miss) / (2.0 * domains))
+def _dkw_limits(domains: int, miss: float) -> tuple[Vector, Vector, float]:
+    half_width = math.sqrt(math.log(2.0 / miss) / (2.0 * domains))
     steps = np.arange(domains + 1) / domains
     lower = np.maximum(steps - half_width, 0.0)
-    upper = np.minimum(steps + half_width, 1.0) if side == "both" else np.ones(domains + 1)
+    upper = np.minimum(steps + half_width, 1.0)
     if domains > MOST_DOMAINS_DKW:
         return lower, upper, 1.0 - miss
     ranks = np.arange(1, domains + 1)
     return lower, upper, probability_within(domains, ranks, lower[1:], upper[:-1])
 
 
-def _equal_level_limits(domains: int, confidence: float, side: str) -> tuple[Vector, Vector, float]:
+def _equal_level_limits(domains: int, confidence: float) -> tuple[Vector, Vector, float]:
     from scipy.optimize import brentq
 
     ranks = spaced_ranks(domains, MOST_RANKS)
 
     def achieved(log_level: float) -> float:
-        lower, upper = _beta_limits(domains, ranks, math.exp(log_level), side)
+        lower, upper = _beta_limits(domains, ranks, math.exp(log_level))
         return probability_within(domains, ranks, lower, upper)
 
     miss = 1.0 - confidence
@@ -159,26 +143,24 @@ def _equal_level_limits(domains: int, confidence: float, side: str) -> tuple[Vec
     root = brentq(lambda x: achieved(x) - confidence, sure, single, xtol=1e-10, rtol=1e-12)
     while achieved(root) < confidence and root > sure:
         root -= 1e-9
-    lower, upper = _beta_limits(domains, ranks, math.exp(root), side)
+    lower, upper = _beta_limits(domains, ranks, math.exp(root))
     return (*_on_intervals(domains, ranks, lower, upper), achieved(root))
 
 
-def _beta_limits(domains: int, ranks: Ranks, level: float, side: str) -> tuple[Vector, Vector]:
+def _beta_limits(domains: int, ranks: Ranks, level: float) -> tuple[Vector, Vector]:
     """An interval for each U_(r) ~ Beta(r, m+1−r), missed with probability ``level``."""
     from scipy.special import betaincinv
 
-    tail = level / 2.0 if side == "both" else level
+    tail = level / 2.0
     lower: Vector = betaincinv(ranks, domains + 1 - ranks, tail)
-    if side == "lower":
-        return lower, np.ones(ranks.size)
     return lower, 1.0 - betaincinv(domains + 1 - ranks, ranks, tail)
 
 
 def spaced_ranks(domains: int, most: int) -> Ranks:
     """All ranks from 1 to m, or ``most`` of them, dense near both ends (evenly in arcsin √p).
 
-    >>> spaced_ranks(3, 500).tolist(), spaced_ranks(1000, 5).tolist()
-    ([1, 2, 3], [1, 147, 500, 854, 1000])
+    >>> spaced_ranks(1000, 5).tolist()
+    [1, 147, 500, 854, 1000]
     """
     if domains <= most:
         return np.arange(1, domains + 1)
@@ -207,13 +189,12 @@ Ranks = npt.NDArray[np.int64]
 def probability_within(domains: int, ranks: Ranks, lower: Vector, upper: Vector) -> float:
     """P(lower_j ≤ U_(ranks_j) ≤ upper_j for all j), for ``domains`` uniform numbers.
 
-    No law of the risks enters. The recursion is Noé's (1972), in the Poisson form of Moscovich and
-    Nadler (2017), exact up to rounding. ``ranks`` increase, and so do ``lower`` and ``upper``. In
-    terms of N(t), how many of the
-    numbers are at most t: N(lower_j) < ranks_j and N(upper_j) ≥ ranks_j. If the number of
-    points is Poisson with mean m, N has independent increments, so the law of N(t) on the
-    paths still allowed is carried from limit to limit by convolutions; the condition
-    N(1) = m is a division at the end.
+    The recursion is Noé's (1972), in the Poisson form of Moscovich and Nadler (2017), exact up to
+    rounding. ``ranks`` increase, and so do ``lower`` and ``upper``. In terms of N(t), how many of
+    the numbers are at most t: N(lower_j) < ranks_j and N(upper_j) ≥ ranks_j. If the number of
+    points is Poisson with mean m, N has independent increments, so the law of N(t) on the paths
+    still allowed is carried from limit to limit by convolutions; the condition N(1) = m is a
+    division at the end.
 
     >>> both = np.array([1, 2])
     >>> p = probability_within(2, both, np.array([0.0, 0.5]), np.array([1.0, 1.0]))

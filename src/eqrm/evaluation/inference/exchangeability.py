@@ -1,9 +1,4 @@
-"""Tests of the one assumption that certificates make: that domains are exchangeable.
-
-A certificate is about new domains that are drawn independently from the same distribution as the
-measured ones. Nothing in the data can prove that, but risks that drift with time, depend on the
-size of the domain, or differ between training and held-out domains are evidence against it.
-"""
+"""Tests of the one assumption that certificates make: that domains are exchangeable."""
 
 from __future__ import annotations
 
@@ -16,13 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import integer
 from eqrm.errors import DomainDataError
-from eqrm.evaluation.inference.risk_checks import Finding, Vector, checked_risks, without_rounding
+from eqrm.evaluation.inference.risk_checks import (
+    Finding,
+    Vector,
+    checked_risks,
+    midranks,
+    without_rounding,
+)
 
 Places = NDArray[np.int64]
 SIGNIFICANT = 0.05
-MOST_PERMUTED = 2000
+PERMUTATIONS, MOST_PERMUTED = 4999, 2000
 """With more domains the normal limit of the rank statistics replaces permutations."""
 _APPLIES = {
     "trend": "the one for the next domain that weighs recent domains more, which is not a "
@@ -87,9 +87,7 @@ class ExchangeabilityTest(Finding):
         )
 
 
-def order_test(
-    risks: Any, order: Any = None, by: str = "time", *, permutations: int = 4999, seed: int = 0
-) -> ExchangeabilityTest:
+def order_test(risks: Any, order: Any = None, by: str = "time") -> ExchangeabilityTest:
     """Test whether risk changes along an order of the domains, such as time or size.
 
     ``order`` (m,) holds a number, a date or a sortable string for each domain; None is the given
@@ -103,7 +101,6 @@ def order_test(
     (True, True)
     """
     values = without_rounding(checked_risks(risks, at_least=5))
-    integer(99).check(permutations, "permutations")
     ranks = _ranks(values)
     positions = _positions(order, values.size)
     arranged = ranks[np.argsort(positions, kind="stable")]
@@ -111,8 +108,8 @@ def order_test(
     places = np.sort(positions)
     serial = by == "time" and np.unique(places).size == places.size
     if values.size <= MOST_PERMUTED:
-        found, p_values = _permuted(arranged, places, serial, permutations, seed)
-        method = f"{permutations} permutations"
+        found, p_values = _permuted(arranged, places, serial)
+        method = f"{PERMUTATIONS} permutations"
     else:
         found, p_values = _normal_limit(arranged, places, serial)
         method = "normal limit"
@@ -129,45 +126,9 @@ def order_test(
     return test if test.rejected is None else replace(test, warning=order_warning([test]))
 
 
-def shift_test(held_out: Any, training: Any) -> ExchangeabilityTest:
-    """Test whether held-out domains have other risks than training domains.
-
-    The smaller p-value, doubled, of the rank-sum test (one side is higher) and of
-    Kolmogorov and Smirnov's test (the laws differ in any way). A predictor has seen its
-    training domains, so lower risks there are to be expected, and training domains must not be
-    used for a certificate. Higher risks there mean that the two sets differ in kind.
-
-    >>> rng = np.random.default_rng(0)
-    >>> shift_test(rng.normal(1, 1, 50), rng.normal(0, 1, 60)).p_value < 0.01
-    True
-    """
-    from scipy.stats import ks_2samp, mannwhitneyu
-
-    new, old = checked_risks(held_out, "Held-out risks"), checked_risks(training, "Training risks")
-    if np.ptp(np.concatenate([new, old])) == 0.0:
-        rank_p, ks_p, higher, distance = 1.0, 1.0, 0.5, 0.0
-    else:
-        exact = "exact" if new.size * old.size <= 10_000 else "asymp"
-        ks = ks_2samp(new, old, method=exact)
-        rank = mannwhitneyu(new, old, alternative="two-sided")
-        rank_p, ks_p, distance = float(rank.pvalue), float(ks.pvalue), float(ks.statistic)
-        higher = float(rank.statistic) / (new.size * old.size)
-    p_value = min(1.0, 2.0 * min(rank_p, ks_p))
-    return ExchangeabilityTest(
-        what="differs between held-out and training domains",
-        p_value=p_value,
-        statistics={"held_out_higher": higher, "ks_distance": distance},
-        domains=new.size + old.size,
-        method="rank sum and Kolmogorov-Smirnov",
-        warning=_shift_warning(p_value, rank_p, higher),
-    )
-
-
 def _ranks(values: Vector) -> Vector:
     """Midranks, centred and scaled to unit variance; all 0 where there is one value only."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(values)
+    ranks = midranks(values)
     centred = ranks - ranks.mean()
     spread = float(np.sqrt((centred**2).mean()))
     return np.asarray(centred / spread if spread > 0.0 else centred)
@@ -193,33 +154,33 @@ def _positions(order: Any, domains: int) -> Vector:
 
 
 def _permuted(
-    ranks: Vector, places: Vector, serial: bool, permutations: int, seed: int
+    ranks: Vector, places: Vector, serial: bool
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Statistics and p-values (1 + as extreme)/(1 + permutations), exact at any level."""
     found = _rank_statistics(ranks[None], places, serial)
     extreme = dict.fromkeys(found, 1)
-    for order in _orders(ranks.size, permutations, seed):
+    for order in _orders(ranks.size):
         for name, values in _rank_statistics(ranks[order], places, serial).items():
             # Up to rounding, equal is as extreme.
             extreme[name] += int((np.abs(values) >= abs(found[name][0]) - 1e-12).sum())
-    p_values = {name: count / (permutations + 1) for name, count in extreme.items()}
+    p_values = {name: count / (PERMUTATIONS + 1) for name, count in extreme.items()}
     return {name: float(values[0]) for name, values in found.items()}, p_values
 
 
-def _orders(size: int, permutations: int, seed: int) -> Iterable[Places]:
+def _orders(size: int) -> Iterable[Places]:
     """Random orders in blocks (rows, size); few enough for one block are kept for the next test."""
     block = max(1, 1_000_000 // size)
-    if permutations <= block:
-        return [_one_block(size, permutations, seed)]
-    generator = np.random.default_rng(seed)
-    sizes = (min(block, permutations - start) for start in range(0, permutations, block))
+    if block >= PERMUTATIONS:
+        return [_one_block(size)]
+    generator = np.random.default_rng(0)
+    sizes = (min(block, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, block))
     return (generator.permuted(np.tile(np.arange(size), (rows, 1)), axis=1) for rows in sizes)
 
 
 @lru_cache(maxsize=1)
-def _one_block(size: int, permutations: int, seed: int) -> Places:
-    rows = np.tile(np.arange(size), (permutations, 1))
-    return np.random.default_rng(seed).permuted(rows, axis=1)
+def _one_block(size: int) -> Places:
+    rows = np.tile(np.arange(size), (PERMUTATIONS, 1))
+    return np.random.default_rng(0).permuted(rows, axis=1)
 
 
 def _normal_limit(
@@ -259,18 +220,3 @@ def order_warning(tests: Sequence[ExchangeabilityTest]) -> str:
     span = low if low == high else f"{low} to {high}"
     p = f"p {'=' if len(tests) == 1 else 'at most'} {max(test.p_value for test in tests):.2g}"
     return f"{seen} (rank correlation {span}, {p}). {advice}"
-
-
-def _shift_warning(p_value: float, rank_p: float, higher: float) -> str | None:
-    if p_value >= SIGNIFICANT:
-        return None
-    if higher > 0.5 and rank_p < SIGNIFICANT:
-        return (
-            f"Held-out domains have higher risks than training domains (in {100 * higher:.0f}% of "
-            f"pairs, p = {p_value:.2g}). Compute certificates on held-out domains only."
-        )
-    return (
-        f"Held-out and training domains differ (held-out higher in {100 * higher:.0f}% of pairs, "
-        f"p = {p_value:.2g}). They may come from different distributions, and new domains may "
-        "differ from both."
-    )

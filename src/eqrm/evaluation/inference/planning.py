@@ -17,11 +17,11 @@ its true risk. Where this departs from the text of appendix D:
   ‖F̂_f − F̂_g‖ ≤ ε/16 whatever the domains. The text covers the set of CDFs F̂_f instead; which
   member is near F̂_f then depends on the sample, and the union bound of the proof fails. With
   risks 0 or 1, the m+1 possible empirical CDFs are a cover, yet a class that can fit any m
-  domains (risk 0 on those drawn, 1 elsewhere) has F̂⁻¹ = 0 and F⁻¹ = 1 with probability 1. For
-  one fixed predictor 𝒩 = 1, for a choice among k predictors 𝒩 ≤ k.
+  domains (risk 0 on those drawn, 1 elsewhere) has F̂⁻¹ = 0 and F⁻¹ = 1 with probability 1.
 
-One fixed predictor and the empirical CDF have L = 1, 𝒩 = 1 and B = 0. A KDE has L = 1 and
-the bias of :func:`smoothing_bias`.
+Here the CDF is the empirical one, so that L = 1 and B = 0, the risks are measured ones, so that
+δ = 0, and k predictors, of which one may be chosen afterwards, have 𝒩 = k. For the miss 1 −
+confidence, ε is then √(32·log(8k/miss)/m).
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from eqrm.checks import CONFIDENCE, NON_NEGATIVE, POSITIVE, POSITIVE_INTEGER, integer, number
+from eqrm.checks import CONFIDENCE, POSITIVE, integer
 from eqrm.errors import SettingError
 from eqrm.evaluation.inference import certificates
 from eqrm.evaluation.inference.risk_checks import Finding, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 
 PREDICTORS = integer(1, 1_000_000)
-LARGEST_CONSTANT = 1e100
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What is bounded, the domains that it takes (None: no number is enough), and by what."""
+    """What is bounded, the domains that it takes, and by what."""
 
     statement: str
-    domains: int | None
+    domains: int
     bound: str
 
 
@@ -95,9 +94,6 @@ def domain_plan(
     slack: float | None = None,
     domains: int | None = None,
     predictors: int = 1,
-    covering_number: float | None = None,
-    lipschitz: float = 1.0,
-    bias: float = 0.0,
 ) -> DomainPlan:
     """Answer "how many domains must I collect?".
 
@@ -105,9 +101,7 @@ def domain_plan(
     measured risks; from (1−α)/1000 to 1−α, and (1−α)/2 unless given. ``domains`` adds what that
     many can bound. With several ``predictors`` measured on the same domains, the statements hold
     for all of them at once, so the best may be chosen afterwards: each gets its share of 1 −
-    confidence. The rest are the constants of the paper's bound
-    (:func:`eqrm.evaluation.paper_bound`); its covering number is the number of predictors unless
-    given.
+    confidence.
 
     >>> plan = domain_plan(0.9, 0.95)
     >>> plan.domains, plan.paper.domains_needed
@@ -123,11 +117,9 @@ def domain_plan(
             f"slack must be from (1 − alpha)/1000 = {least:.4g} to 1 − alpha = {tail:.4g}, got "
             f"{slack!r}."
         )
-    cover = float(predictors) if covering_number is None else covering_number
     each = CONFIDENCE.check(1.0 - (1.0 - asked) / predictors, "confidence for each predictor")
     needed = certificates.domains_needed(level, each)
-    here = needed if domains is None else domains
-    paper = paper_bound(here, level, asked, covering_number=cover, lipschitz=lipschitz, bias=bias)
+    paper = paper_bound(needed if domains is None else domains, level, asked, predictors)
     rows = _rows(level, each, room, paper)
     in_hand = None if domains is None else _in_hand(domains, level, each)
     return DomainPlan(level, asked, predictors, needed, rows, paper, in_hand)
@@ -179,9 +171,7 @@ def _rows(alpha: float, confidence: float, slack: float, paper: PaperBound) -> l
         needed = math.ceil(math.log(2.0 / (1.0 - confidence)) / (2.0 * room**2))
         rows.append(PlanRow(f"quantiles up to {alpha:.6g} (DKW)", needed, bound))
     rows.append(PlanRow(theorem, paper.domains_needed, "the largest estimated risk"))
-    room, enough = slack - paper.bias, None
-    if room > 0.0:
-        enough = math.ceil(paper.slack**2 * paper.domains / room**2 * (1.0 - 1e-12))
+    enough = math.ceil(paper.slack**2 * paper.domains / slack**2 * (1.0 - 1e-12))
     return [*rows, PlanRow(theorem, enough, f"the estimated {alpha + slack:.6g}-quantile")]
 
 
@@ -217,23 +207,21 @@ def _largest(beyond: int) -> str:
 class PaperBound(Finding):
     """What Theorem D.1 says of the α-quantile with m domains.
 
-    The bound on F⁻¹(α) is the estimated quantile F̂⁻¹ at ``read_at`` = α + ε + B. If that exceeds
-    1, the quantile does not exist and the bound is ``vacuous``. ``failure`` is the theorem's bound
-    on the probability of error if one reads at level 1, the highest there is. ``domains_needed`` is
-    the number from which the theorem says something, None if none is.
+    The bound on F⁻¹(α) is the estimated quantile F̂⁻¹ at ``read_at`` = α + ε, ε being ``slack``. If
+    that exceeds 1, the quantile does not exist and the bound is ``vacuous``. ``failure`` is the
+    theorem's bound on the probability of error if one reads at level 1, the highest there is.
+    ``domains_needed`` is the number from which the theorem says something.
     """
 
     alpha: float
     confidence: float
     domains: int
     slack: float
-    bias: float
     read_at: float
     failure: float
     vacuous: bool
-    domains_needed: int | None
-    covering_number: float
-    lipschitz: float
+    domains_needed: int
+    predictors: int
 
     @property
     def sentence(self) -> str:
@@ -245,9 +233,6 @@ class PaperBound(Finding):
                 f"{self.alpha:.6g}-quantile of risk is at most the estimated "
                 f"{self.read_at:.4g}-quantile."
             )
-        if self.domains_needed is None:
-            why = f"the bias {self.bias:.3g} alone exceeds the tail 1 − α = {1 - self.alpha:.3g}"
-            return f"{opening} is vacuous for any number of domains: {why}."
         return (
             f"{opening} is vacuous: its bound on the probability of error is "
             f"{min(self.failure, 1.0):.3g}, where {1 - self.confidence:.3g} is required. It needs "
@@ -255,71 +240,26 @@ class PaperBound(Finding):
         )
 
 
-def paper_bound(
-    domains: int,
-    alpha: LevelLike = 0.9,
-    confidence: float = 0.95,
-    *,
-    covering_number: float = 1.0,
-    lipschitz: float = 1.0,
-    bias: float = 0.0,
-    within_miss: float = 0.0,
-) -> PaperBound:
-    """Theorem D.1 for m domains, with the constants that its proof gives.
+def paper_bound(domains: int, alpha: float, confidence: float, predictors: int = 1) -> PaperBound:
+    """Theorem D.1 for m domains and some predictors, with the constants that its proof gives.
 
-    ε = L·√(32·log(8𝒩/(1 − confidence − δ))/m). ``covering_number`` 𝒩, ``lipschitz`` L and
-    ``bias`` B are as at the top of this module; ``within_miss`` is δ, the probability kept for
-    errors within domains, and 0 to speak of measured risks.
-
-    >>> paper_bound(1000).vacuous, paper_bound(1000).domains_needed
-    (True, 16241)
-    >>> round(paper_bound(100_000).read_at, 4)
-    0.9403
+    >>> found = paper_bound(100_000, 0.9, 0.95)
+    >>> found.domains_needed, round(found.read_at, 4)
+    (16241, 0.9403)
     """
-    level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
-    POSITIVE_INTEGER.check(domains, "domains")
-    number(1).check(covering_number, "covering_number")
-    number(1.0 / LARGEST_CONSTANT, LARGEST_CONSTANT).check(lipschitz, "lipschitz")
-    NON_NEGATIVE.check(bias, "bias")
-    miss = 1.0 - asked - within_miss
-    if miss <= 1e-12:
-        raise SettingError(
-            f"within_miss must be below 1 − confidence = {1.0 - asked:.3g}, got {within_miss!r}."
-        )
-    scale = 32.0 * lipschitz**2
-    rate = scale * (math.log(8.0 / miss) + math.log(covering_number))
-    slack, room = math.sqrt(rate / domains), 1.0 - level - bias
-    # 8·𝒩·exp(−m·ε²/(32·L²)) at the largest ε that leaves a level to read at
-    log_failure = math.log(8.0) + math.log(covering_number) - domains * max(room, 0.0) ** 2 / scale
+    log_cover = math.log(8.0) + math.log(predictors)
+    rate = 32.0 * (log_cover - math.log(1.0 - confidence))
+    slack, room = math.sqrt(rate / domains), 1.0 - alpha
+    # 8·𝒩·exp(−m·ε²/32) at the largest ε that leaves a level to read at; it may exceed 1
+    log_failure = log_cover - domains * room**2 / 32.0
     return PaperBound(
-        alpha=level,
-        confidence=asked,
+        alpha=alpha,
+        confidence=confidence,
         domains=domains,
         slack=slack,
-        bias=bias,
-        read_at=level + slack + bias,
-        failure=math.exp(min(log_failure, 700.0)) + within_miss,  # it may exceed 1
+        read_at=alpha + slack,
+        failure=math.exp(log_failure),
         vacuous=slack > room,
-        domains_needed=math.ceil(rate / room**2 * (1.0 - 1e-12)) if room > 1e-12 else None,
-        covering_number=covering_number,
-        lipschitz=lipschitz,
+        domains_needed=math.ceil(rate / room**2 * (1.0 - 1e-12)),
+        predictors=predictors,
     )
-
-
-def smoothing_bias(bandwidth: float, holder_constant: float, holder_exponent: float = 1.0) -> float:
-    """The bias C·h^β of a KDE with a Gaussian kernel, C = (H/l!)·∫|x|^β φ(x) dx.
-
-    For a true CDF whose l-th derivative is (β−l)-Hölder with constant H, l the largest integer
-    below β (appendix D, "Kernel density estimator"). A kernel that is a density has no order
-    above 2, so β may be at most 2.
-
-    >>> round(smoothing_bias(0.1, holder_constant=1.0), 6)  # h·√(2/π)
-    0.079788
-    """
-    POSITIVE.check(bandwidth, "bandwidth")
-    NON_NEGATIVE.check(holder_constant, "holder_constant")
-    beta = number(above=0, most=2).check(
-        holder_exponent, "holder_exponent"
-    )  # l! is 1 for l = 0 and l = 1
-    moment = 2.0 ** (beta / 2.0) * math.gamma((beta + 1.0) / 2.0) / math.sqrt(math.pi)
-    return float(holder_constant * moment * bandwidth**beta)

@@ -8,8 +8,8 @@ R_i ≥ q > u_i, which has probability at most η given such a domain. Together 
 probability at most P(Binomial(m, α') ≥ k); where that is at most 1 − confidence, u_(k) ≥ q
 with the confidence asked for, over the draw of both domains and examples.
 
-No confidence is split and no union over domains is taken, so η need not shrink with m. It is
-chosen from m, α and the confidence alone, never from the risks.
+No confidence is split and no union over domains is taken, so η need not shrink with m. It is chosen
+from m, α and the confidence alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from eqrm.evaluation.inference.risk_checks import (
     refuse_first,
 )
 
-METHODS = ("auto", "bernstein", "clopper-pearson", "hoeffding", "kl")
+METHODS = ("auto", "bernstein", "clopper-pearson", "kl")
 EPSILON = float(np.finfo(np.float64).eps)
 MOST_STEPS = 100
 """Newton steps of :func:`kl`; about ten are taken."""
@@ -61,9 +61,8 @@ def true_risk_bound(
 
     ``risks`` (m,) are mean losses of ``counts`` (m,) independent examples each, and
     ``loss_variances`` (m,) the variances of the losses (divisor n−1). ``method`` bounds each
-    domain: "kl" (Hoeffding's sharper form), "hoeffding", "bernstein" (needs variances),
-    "clopper-pearson" (losses 0 or 1), or "auto": kl, and with variances the better of kl and
-    bernstein.
+    domain: "kl" (Hoeffding's sharper form), "bernstein" (needs variances), "clopper-pearson"
+    (losses 0 or 1), or "auto": kl, and with variances the better of kl and bernstein.
 
     >>> risks = np.linspace(0.05, 0.25, 100)
     >>> few, many = (true_risk_bound(risks, counts=n).bound for n in (50, 5000))
@@ -186,21 +185,12 @@ def _in_range(risks: Vector, loss_range: tuple[float, float]) -> tuple[float, fl
     return low, high - low
 
 
-def hoeffding(means: Vector, counts: Vector, miss: float) -> Vector:
-    """mean + √(log(1/η)/2n) (Hoeffding 1963, Theorem 1).
-
-    >>> hoeffding(np.array([0.1]), np.array([200.0]), 0.05).round(4)
-    array([0.1865])
-    """
-    return np.minimum(means + np.sqrt(math.log(1.0 / miss) / (2.0 * counts)), 1.0)
-
-
 def kl(means: Vector, counts: Vector, miss: float) -> Vector:
     """The largest u with n·KL(mean ‖ u) ≤ log(1/η), KL of two Bernoulli laws.
 
-    Hoeffding's sharper form (1963, eq. 2.1), for any losses in [0, 1]: never wider than
-    :func:`hoeffding`, and much narrower for small means. By Newton steps to the last digit, from
-    above: KL is convex in u, so that none goes below the solution.
+    Hoeffding's sharper form (1963, eq. 2.1), for any losses in [0, 1]. By Newton steps to the last
+    digit, from above: KL is convex in u, so that none goes below the solution. They begin at the
+    lower of two bounds, one of which is Hoeffding's mean + √(log(1/η)/2n) (Theorem 1).
 
     >>> kl(np.array([0.1, 0.0]), np.array([200.0, 200.0]), 0.05).round(4)
     array([0.1597, 0.0149])
@@ -211,7 +201,7 @@ def kl(means: Vector, counts: Vector, miss: float) -> Vector:
     some = np.where(others > 0.0, others, 1.0)
     # KL(p ‖ u) ≥ p·log p + (1−p)·log((1−p)/(1−u)), which has an inverse.
     least = others * np.exp((xlogy(means, means) - target) / some)
-    upper = np.minimum(hoeffding(means, counts, miss), 1.0 - least)
+    upper = np.minimum(means + np.sqrt(target / 2.0), 1.0 - least)
     for _ in range(MOST_STEPS):
         slope = (upper - means) / np.where(upper < 1.0, upper * (1.0 - upper), np.inf)
         at = np.where(slope > 0.0, upper, means)
@@ -258,8 +248,6 @@ def _each_bound(
     """The bound of the method named; "auto" is the smaller of two, each at η/2."""
     if method == "clopper-pearson":
         return clopper_pearson(means, counts, miss)
-    if method == "hoeffding":
-        return hoeffding(means, counts, miss)
     if method == "kl" or variances is None:
         return kl(means, counts, miss)
     if method == "bernstein":

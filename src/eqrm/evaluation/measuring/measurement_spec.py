@@ -191,10 +191,7 @@ def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey
             f"{Setting('domains', 'COLUMN')}."
         )
     if isinstance(data, MeasuredRisks):
-        raise SettingError(
-            "within= needs a table or arrays. Risks that are measured already are named by groups "
-            "and members together, 'Oslo | 1': use eqrm.evaluation.nested_bound with their groups."
-        )
+        raise SettingError("within= needs a table or arrays, not risks that are measured already.")
     if not named:
         return joined_columns([in_memory(domains), in_memory(within)]), DomainKey.UNNAMED
     key = DomainKey.of(domains, within)

@@ -45,8 +45,8 @@ class RiskTable:
     """Mean, quantiles and superquantiles of the risk over domains, a row per predictor.
 
     ``cells[predictor]`` are in the order of ``statistics``; ``worst[predictor]`` are the
-    domains of highest risk. Intervals are those of :func:`eqrm.evaluation.risk_intervals`, and
-    have no end where there are too few domains. The quantiles at 0 and 1 are the
+    domains of highest risk. Intervals have no end where
+    there are too few domains. The quantiles at 0 and 1 are the
     smallest and largest risk measured: they have no interval. ``reference_cells`` and ``skills``
     are those of references, where they are known; the lowest value of a column is marked among
     predictors and references together. ``interpolation`` is how quantiles were computed.

@@ -66,22 +66,12 @@ class SpellCertificate(Certificate):
         )
 
 
-@dataclass(frozen=True)
-class SpellLength:
-    """The block length L, the ``length`` of spells in domains, and the ``odds`` of short spells
-    against long ones, at most a million."""
-
-    block_length: float
-    length: float
-    odds: float
-
-
 def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) -> SpellCertificate:
     """An approximate upper confidence bound on the α-quantile of risk, for domains in spells.
 
     ``risks`` (m,) are in the order of time. The bound is the smallest order statistic R_(r) with
-    P(Binomial(m/L, α) ≥ r/L) ≤ 1 − confidence (as an incomplete beta function), L the block length
-    of :func:`spell_length`; L = 1 gives the bound for independent domains. Refused are fewer than
+    P(Binomial(m/L, α) ≥ r/L) ≤ 1 − confidence (as an incomplete beta function), L the
+    :func:`block_length`; L = 1 gives the bound for independent domains. Refused are fewer than
     60 domains, fewer blocks than a bound for independent domains needs, and risks whose order does
     not rule out long spells: those of at most m/40 domains must be 19 times as likely as those of
     m/20 and more (5 and 10 for up to 200 domains).
@@ -103,18 +93,20 @@ def bound_by_evidence(
     least = max(FEWEST, domains_needed(level, asked))
     if values.size < least:
         raise _too_few(values.size, least, f"{values.size} domains are too few")
-    spells = _spell_length(values, level, evidence)
-    if spells.odds < ODDS:
-        least = math.ceil(REFERENCE / max(SHORT) * spells.length)
+    if np.ptp(values) == 0.0:
+        evidence = SpellEvidence(1.0, MOST)
+    if evidence.odds < ODDS:
+        least = math.ceil(REFERENCE / max(SHORT) * evidence.length)
         what = (
             f"spells of {min(LONG) * max(1.0, values.size / REFERENCE):.0f} domains and longer "
-            f"cannot be ruled out (they seem to last about {spells.length:.1f})"
+            f"cannot be ruled out (they seem to last about {evidence.length:.1f})"
         )
         raise _too_few(values.size, max(least, values.size + 1), what)
-    rank = _rank(values.size, level, 1.0 - asked, spells.block_length)
+    block = block_length(values, level)
+    rank = _rank(values.size, level, 1.0 - asked, block)
     if rank is None:
-        least = math.ceil(domains_needed(level, asked) * spells.block_length)
-        what = f"{values.size} domains in blocks of about {spells.block_length:.1f} are too few"
+        least = math.ceil(domains_needed(level, asked) * block)
+        what = f"{values.size} domains in blocks of about {block:.1f} are too few"
         raise _too_few(values.size, max(least, values.size + 1), what)
     return SpellCertificate(
         bound=float(np.partition(values, rank - 1)[rank - 1]),
@@ -124,40 +116,33 @@ def bound_by_evidence(
         method="blocks of estimated length",
         rank=rank,
         alpha=level,
-        block_length=spells.block_length,
-        length=spells.length,
-        odds=spells.odds,
+        block_length=block,
+        length=evidence.length,
+        odds=min(evidence.odds, MOST),
     )
 
 
-def spell_length(risks: Any, alpha: LevelLike = 0.9) -> SpellLength:
-    """The estimated block length, at least 1, and the length of spells of risks in order of time.
+def block_length(values: Vector, level: float) -> float:
+    """The estimated L of risks in the order of time, at least 1.
 
-    The block length is the larger of two: from the correlations of "above the α-quantile" itself,
-    and from those of the normal scores of the risks, carried over to such indicators as in a
-    Gaussian sequence. Both sums end where pairs of correlations are no longer positive (Geyer
-    1992). The length of spells comes from :func:`spell_evidence`.
+    The larger of two: from the correlations of "above the α-quantile" itself, and from those of the
+    normal scores of the risks, carried over to such indicators as in a Gaussian sequence. Both sums
+    end where pairs of correlations are no longer positive (Geyer 1992).
 
-    >>> spell_length(np.random.default_rng(0).normal(size=500)).block_length < 1.5
+    >>> block_length(np.random.default_rng(0).normal(size=500), 0.9) < 1.5
     True
     """
-    values, level = checked_risks(risks, at_least=20), checked_alpha(alpha)
-    return _spell_length(values, level, spell_evidence(values))
-
-
-def _spell_length(values: Vector, level: float, evidence: SpellEvidence) -> SpellLength:
     from scipy.special import ndtri
 
     if np.ptp(values) == 0.0:
-        return SpellLength(1.0, 1.0, MOST)
+        return 1.0
     scores = ndtri((midranks(values) - 0.5) / values.size)
     lags = max(4, values.size // 4)
     linear = _correlations(scores, lags)
     carried = np.concatenate([[1.0], exceedance_correlation(linear[1:], level)])
     above = (scores > ndtri(level)).astype(np.float64)
     direct = _correlations(above, lags) if 0.0 < above.mean() < 1.0 else np.zeros(lags + 1)
-    block = max(_summed(carried), _summed(direct))
-    return SpellLength(block, evidence.length, min(evidence.odds, MOST))
+    return max(_summed(carried), _summed(direct))
 
 
 def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:
@@ -165,8 +150,8 @@ def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:
 
     Plackett's identity: ∫_0^ρ φ₂(z, z; t) dt / α(1−α), by Gauss and Legendre's rule.
 
-    >>> exceedance_correlation(np.array([0.0, 0.7, -0.5]), 0.5).round(4)
-    array([ 0.    ,  0.4936, -0.3333])
+    >>> exceedance_correlation(np.array([-0.5]), 0.5).round(4)
+    array([-0.3333])
     """
     from scipy.special import ndtri
 

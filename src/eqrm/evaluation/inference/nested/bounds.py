@@ -7,9 +7,8 @@ others. Every group counts the same, however many members it has, and the number
 depend on the risks.
 
 One member drawn from each group gives independent domains with exactly this law, for which the
-plain certificate holds (``sampling="once"``). It depends on the draw. All draws together do not
-(``sampling="repeated"``): each of them has an e-value against "the quantile is higher", and the
-mean of e-values is an e-value however they depend on each other. Subsampling is that of Dunn,
+plain certificate holds. Each such draw also has an e-value against "the quantile is higher", and
+the mean of e-values is an e-value however they depend on each other. Subsampling is that of Dunn,
 Wasserman & Ramdas (2023, Distribution-free prediction sets for two-layer hierarchical models).
 """
 
@@ -19,11 +18,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, one_of
+from eqrm.checks import CONFIDENCE, one_of
 from eqrm.evaluation.inference.certificates import (
     MEASURED,
     ROUNDING,
@@ -87,11 +85,7 @@ class NestedCertificate(Certificate):
 def new_members(
     risk_kind: str, labels: tuple[str, str] | None = None, group: str | None = None
 ) -> str:
-    """The new domains that a statement about members of groups, or of one group, is about.
-
-    >>> new_members(MEASURED, ("hospital", "ward"))
-    'new members (ward) of similar size in new groups (hospital)'
-    """
+    """The new domains that a statement about members of groups, or of one group, is about."""
     groups, members = (f" ({label})" if label else "" for label in labels or ("", ""))
     size = " of similar size" if risk_kind == MEASURED else ""
     where = f"new groups{groups}" if group is None else f"the group {group!r}"
@@ -108,8 +102,7 @@ def assumption_about_groups(groups: int) -> str:
 
 
 def nested_bound(
-    risks: Any,
-    groups: Any,
+    nested: NestedRisks,
     alpha: LevelLike = 0.9,
     confidence: float = 0.95,
     *,
@@ -119,7 +112,6 @@ def nested_bound(
 ) -> NestedCertificate:
     """An upper confidence bound on the α-quantile of the risk of a new member of a new group.
 
-    ``risks`` (m,) are those of held-out domains and ``groups`` (m,) say which group each is in.
     ``sampling`` is
 
     - "once": one member of each group, drawn with ``seed``, which must be chosen before the risks
@@ -134,30 +126,11 @@ def nested_bound(
     >>> rng = np.random.default_rng(0)
     >>> hospital = np.repeat(np.arange(60), 5)
     >>> risks = rng.normal(size=60)[hospital] + rng.normal(size=300)
-    >>> bound = nested_bound(risks, hospital)
+    >>> bound = nested_bound(NestedRisks.of(risks, hospital))
     >>> bound.sampling, bound.groups, bound.members, round(bound.bound, 2)
     ('repeated', 60, 300, 2.39)
-    >>> nested_bound(risks[:100], hospital[:100])
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.TooFewDomainsError: 20 groups are too few to bound the 0.9-quantile of risk ...
     """
-    nested = NestedRisks.of(risks, groups)
-    return new_group_bound(nested, alpha, confidence, sampling=sampling, seed=seed, labels=labels)
-
-
-def new_group_bound(
-    nested: NestedRisks,
-    alpha: LevelLike,
-    confidence: float,
-    *,
-    seed: int = 0,
-    labels: tuple[str, str] | None = None,
-    sampling: str | None = None,
-) -> NestedCertificate:
-    """:func:`nested_bound` of risks that are sorted already, for several levels or samplings."""
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
-    NON_NEGATIVE_INTEGER.check(seed, "seed")
     if sampling is None:
         sampling = REPEATED if len(nested) >= _groups_needed(level, asked, REPEATED) else ONCE
     one_of(sampling, SAMPLINGS, "sampling")
@@ -190,8 +163,7 @@ def new_group_bound(
 
 
 def known_group_bound(
-    risks: Any,
-    groups: Any,
+    nested: NestedRisks,
     group: str,
     alpha: LevelLike = 0.9,
     confidence: float = 0.95,
@@ -202,16 +174,7 @@ def known_group_bound(
 
     It rests on the members of this group alone, which are independent given the group. A bound for
     every group holds with its confidence each, not for all of them together.
-
-    >>> risks = np.arange(40) / 100
-    >>> known_group_bound(risks, ["Oslo"] * 38 + ["Rome"] * 2, "Oslo").bound
-    0.37
-    >>> known_group_bound(risks, ["Oslo"] * 38 + ["Rome"] * 2, "Rome")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.TooFewDomainsError: 2 members of the group 'Rome' are too few to bound the ...
     """
-    nested = NestedRisks.of(risks, groups)
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     inside = nested.of_group(group)
     if inside.size < domains_needed(level, asked):

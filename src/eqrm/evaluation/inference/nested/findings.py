@@ -17,7 +17,7 @@ from eqrm.evaluation.inference.nested.bounds import (
     SAMPLINGS,
     NestedCertificate,
     as_nested,
-    new_group_bound,
+    nested_bound,
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
 from eqrm.evaluation.inference.noise import sampling_variances
@@ -98,19 +98,11 @@ class NestedFindings:
 def nested_findings(
     measured: MeasuredRisks,
     groups: Sequence[str],
-    alpha: LevelLike = 0.9,
-    confidence: float = 0.95,
-    labels: tuple[str, str] | None = None,
+    alpha: LevelLike,
+    confidence: float,
+    labels: tuple[str, str] | None,
 ) -> NestedFindings:
-    """Spread and certificates of risks measured on members of groups, in plain data and words.
-
-    >>> import numpy as np
-    >>> domains, losses = np.arange(80), np.arange(80) / 100
-    >>> measured = MeasuredRisks.of(domains, [2] * 80, losses, [1.0] * 80)
-    >>> found = nested_findings(measured, ["Oslo"] * 40 + ["Rome"] * 20 + ["Bonn"] * 20)
-    >>> list(found.known), found.new["once"].sentence
-    (['Oslo'], '3 groups are too few to bound the 0.9-quantile of risk with 95% confidence: ...')
-    """
+    """Spread and certificates of risks measured on members of groups, in plain data and words."""
     risks, level = measured.risks, checked_alpha(alpha)
     nested = NestedRisks.of(risks, groups)
     sizes = dict(zip(nested.names, nested.sizes.tolist(), strict=True))
@@ -118,10 +110,10 @@ def nested_findings(
     # The variance of a constant's losses may not be known.
     counts = measured.counts if np.isfinite(measured.variances).any() else np.ones(len(risks))
     return NestedFindings(
-        spread=nested_spread(risks, groups, counts, measured.variances),
+        spread=nested_spread(nested, counts, measured.variances),
         new={
             sampling: or_refused(
-                new_group_bound, nested, level, confidence, sampling=sampling, labels=labels
+                nested_bound, nested, level, confidence, sampling=sampling, labels=labels
             )
             for sampling in SAMPLINGS
         },
@@ -204,7 +196,7 @@ class NestedSpread(Finding):
         )
 
 
-def nested_spread(risks: Any, groups: Any, counts: Any, loss_variances: Any) -> NestedSpread:
+def nested_spread(nested: NestedRisks, counts: Any, loss_variances: Any) -> NestedSpread:
     """Split the variance of measured risks into groups, members of groups, and sampling noise.
 
     The risk of member i of group j is R = μ + a_j + b_ij + ε_ij, with the variances A between
@@ -213,17 +205,8 @@ def nested_spread(risks: Any, groups: Any, counts: Any, loss_variances: Any) -> 
     variance, and A is the variance between these means as :mod:`eqrm.between_domains` estimates
     it; so only B is searched for.
 
-    ``risks`` (m,) are means of ``counts`` (m,) losses whose variances are ``loss_variances`` (m,),
-    as in :func:`eqrm.evaluation.noise_split`; ``groups`` (m,) say which group each domain is in.
-
-    >>> rng = np.random.default_rng(0)
-    >>> groups = np.repeat(np.arange(400), 10)
-    >>> true = rng.normal(1.0, 0.2, 400)[groups] + rng.normal(0.0, 0.1, 4000)
-    >>> found = nested_spread(true + rng.normal(0.0, 0.1, 4000), groups, 100, 1.0)
-    >>> [round(v**0.5, 2) for v in (found.group_variance, found.member_variance)]
-    [0.2, 0.1]
+    Risks (m,) are means of ``counts`` (m,) losses whose variances are ``loss_variances`` (m,).
     """
-    nested = NestedRisks.of(risks, groups)
     noise = sampling_variances(counts, loss_variances, nested.risks.size)
     pivot, unit = float(nested.risks.mean()), float(np.ptp(nested.risks)) or 1.0
     known = np.zeros_like(nested.risks) if noise is None else noise / unit / unit

@@ -28,7 +28,8 @@ from tables import aligned, machine, markdown, write_json
 
 import eqrm
 from eqrm import LinearQRM
-from eqrm.linear import DomainMoments, LinearERM, LinearModel
+from eqrm.linear import DomainMoments, LinearERM
+from eqrm.linear.linear_model import LinearModel
 
 ALPHA = 0.9
 SPLITS = 20

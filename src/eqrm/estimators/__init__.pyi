@@ -5,14 +5,11 @@ from .boosting.of_xgboost import XGBQRMClassifier as XGBQRMClassifier
 from .boosting.of_xgboost import XGBQRMRegressor as XGBQRMRegressor
 from .boosting.of_xgboost import xgboost_objective as xgboost_objective
 from .model_files import load_model as load_model
-from .model_files import read_model as read_model
 from .model_files import save_model as save_model
 from .qrm_estimators import QRMClassifier as QRMClassifier
 from .qrm_estimators import QRMRegressor as QRMRegressor
 from .recalibrated import Recalibrated as Recalibrated
-from .selection.level_choice import LevelChoice as LevelChoice
 from .selection.level_choice import choose_level as choose_level
-from .selection.robustness_path import RiskFrontier as RiskFrontier
 from .selection.robustness_path import RiskRobustnessPath as RiskRobustnessPath
 from .selection.scorers import quantile_risk as quantile_risk
 from .selection.scorers import superquantile_risk as superquantile_risk

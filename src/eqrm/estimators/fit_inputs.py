@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,12 +45,7 @@ class TrainingRows:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Whether an estimator has learned something; those that learn nothing have not.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> is_fitted(LogisticRegression()), is_fitted(LogisticRegression().fit([[0], [1]], [0, 1]))
-    (False, True)
-    """
+    """Whether an estimator has learned something; those that learn nothing have not."""
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
@@ -118,14 +111,13 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
         "order": "C",
     }
     X = estimator._coded(X, reset)
-    with naming_cells(X):
-        if y is None:
-            found = validate_data(estimator, X, **options)
-        else:
-            numeric = y.dtype.kind in "fiub"
-            found, _ = validate_data(
-                estimator, X, y, multi_output=False, y_numeric=numeric, **options
-            )
+    if y is not None:
+        options |= {"y": y, "multi_output": False, "y_numeric": y.dtype.kind in "fiub"}
+    try:
+        checked = validate_data(estimator, X, **options)
+    except ValueError as error:
+        raise DomainDataError(str(error)) from None
+    found = checked if y is None else checked[0]
     dense: Array = found.toarray() if issparse(found) else found
     return dense
 
@@ -147,79 +139,13 @@ def _checked_target(estimator: Any, y: Any) -> NDArray[Any]:
     else:
         unusable = ~np.isfinite(found.ravel()) if found.dtype.kind == "f" else np.zeros(0, bool)
     if unusable.any():
+        rows = np.flatnonzero(unusable).tolist()
         raise DomainDataError(
             "Input y contains NaN or infinity: the target is missing or not finite in "
-            f"{_rows(np.flatnonzero(unusable).tolist(), len(found))}. Drop those rows or fill "
-            "them in."
+            f"{len(rows)} of {len(found)} rows (row {listed(rows)}). Drop those rows or fill them "
+            "in."
         )
     if is_classifier(estimator):
         check_classification_targets(found)
         return found
-    try:
-        return found.astype(np.float64) if found.dtype.kind in "OUS" else found
-    except (TypeError, ValueError):
-        raise DomainDataError(
-            "Unknown label type: the target of a regression must be numeric, but y contains "
-            f"{found.ravel()[:1].tolist()[0]!r}. For classes, use a classifier."
-        ) from None
-
-
-@contextmanager
-def naming_cells(X: Any) -> Iterator[None]:
-    """Name the column and row of the value that scikit-learn refuses.
-
-    >>> with naming_cells([[1.0, float("nan")]]):
-    ...     raise ValueError("Input contains NaN.")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: Input contains NaN. Values are missing in 1 of 1 rows (row 0), ...
-    """
-    try:
-        yield
-    except ValueError as error:
-        where = _where(X)
-        told = f"{str(error).splitlines()[0].rstrip('.')}. {where}" if where else str(error)
-        raise DomainDataError(told) from None
-
-
-def _where(X: Any) -> str:
-    if issparse(X) or getattr(X, "ndim", 2) != 2:
-        return ""
-    try:
-        table = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X, dtype=object)
-    except ValueError:
-        return ""
-    if table.ndim != 2 or table.size == 0:
-        return ""
-    names = list(getattr(X, "columns", range(table.shape[1])))
-    for name, column in zip(names, table.T.tolist(), strict=True):
-        row = _first_text(column)
-        if row is not None:
-            return (
-                f"Column {name!r} of X contains strings such as {column[row]!r} (row {row}). "
-                "Encode strings as numbers first, for example with sklearn's OneHotEncoder."
-            )
-    gone = np.array([[is_missing(value) for value in row] for row in table.tolist()])
-    if not gone.any():
-        return ""
-    columns = listed([names[j] for j in np.flatnonzero(gone.any(axis=0)).tolist()])
-    return (
-        f"Values are missing in {_rows(np.flatnonzero(gone.any(axis=1)).tolist(), len(table))}, "
-        f"column {columns}. Fill them in, for example with sklearn's SimpleImputer, or drop the "
-        "rows."
-    )
-
-
-def _first_text(column: Sequence[Any]) -> int | None:
-    """The first row with a string that is not a number."""
-    for row, value in enumerate(column):
-        if isinstance(value, str):
-            try:
-                float(value)
-            except ValueError:
-                return row
-    return None
-
-
-def _rows(rows: list[int], total: int) -> str:
-    return f"{len(rows)} of {total} rows (row{'s' if len(rows) > 1 else ''} {listed(rows)})"
+    return found.astype(np.float64) if found.dtype.kind in "OUS" else found

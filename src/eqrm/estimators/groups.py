@@ -5,13 +5,11 @@ Everything here is numpy: estimators and gradient boosting call it in every step
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
 
 from eqrm.domains import Name, number_domains
 from eqrm.errors import DomainDataError
@@ -25,8 +23,6 @@ ROUTING = (
     "search.fit(X, y, groups=groups), cross_val_score(model, X, y, params={'groups': groups})."
 )
 """How groups reach an estimator through scikit-learn; fit requests them by default."""
-FARTHEST_CALLER = 8
-"""Calls between a search and the parameters of an estimator inside a pipeline."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,23 +42,12 @@ class Groups:
         return len(self.names)
 
     def sums(self, values: NDArray[Any]) -> Array:
-        """Σ of the values (n,) in each domain (m,), in float64.
-
-        >>> as_groups([7, 7, 9], rows=3).sums(np.array([1.0, 2.0, 5.0]))
-        array([3., 5.])
-        """
+        """Σ of the values (n,) in each domain (m,), in float64."""
         totals = np.bincount(self.ids, weights=values, minlength=len(self))
         return totals.astype(np.float64, copy=False)
 
     def means(self, losses: NDArray[Any], sample_weight: NDArray[Any] | None = None) -> Array:
-        """The risk of each domain (m,): the (weighted) mean of its losses (n,).
-
-        >>> groups = as_groups(["a", "a", "b"], rows=3)
-        >>> groups.means(np.array([1.0, 3.0, 5.0]))
-        array([2., 5.])
-        >>> groups.means(np.array([1.0, 3.0, 5.0]), sample_weight=np.array([3.0, 1.0, 9.0]))
-        array([1.5, 5. ])
-        """
+        """The risk of each domain (m,): the (weighted) mean of its losses (n,)."""
         if sample_weight is None:
             return self.sums(losses) / self.counts
         return self.sums(losses * sample_weight) / self.sums(sample_weight)
@@ -71,9 +56,6 @@ class Groups:
         """d(objective)/d(loss of each row) (n,) from d(objective)/d(risk of each domain) (m,).
 
         A row's share of its domain's risk is 1/n_e, or w_i/Σw with weights.
-
-        >>> as_groups(["a", "a", "b"], rows=3).row_weights(np.array([0.5, 0.5]))
-        array([0.25, 0.25, 0.5 ])
         """
         if sample_weight is None:
             return (per_domain / self.counts)[self.ids]
@@ -91,11 +73,7 @@ class Groups:
             )
 
     def only(self, rows: NDArray[Any]) -> Groups:
-        """The domains of some of the rows, by mask or index; a domain without rows is left out.
-
-        >>> as_groups(["a", "b", "b"], rows=3).only(np.array([False, True, True])).names
-        ('b',)
-        """
+        """The domains of some of the rows, by mask or index; a domain without rows is left out."""
         ids = self.ids[rows]
         counts = np.bincount(ids, minlength=len(self))
         present = counts > 0
@@ -105,40 +83,10 @@ class Groups:
 
 
 def required_groups(groups: Any, rows: int, owner: str) -> Groups:
-    """The domains of ``rows`` rows, for an ``owner`` that cannot do without them.
-
-    >>> required_groups(None, rows=3, owner="DomainKFold")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: DomainKFold needs groups: pass the domain of each row as groups=.
-    """
+    """The domains of ``rows`` rows, for an ``owner`` that cannot do without them."""
     if groups is None:
         raise DomainDataError(f"{owner} needs groups: pass the domain of each row as groups=.")
     return as_groups(groups, rows)
-
-
-def refuse_search_without_groups(owner: str, level_asked: bool) -> None:
-    """Refuse settings that a search of scikit-learn tries, if it will not pass groups on.
-
-    GridSearchCV gives groups to its splitter only, unless metadata routing is on. It would report
-    each fit that then fails, and go on to the best of the settings that need no groups. An error
-    where it sets the parameters ends it at once.
-    """
-    frame = sys._getframe(1)
-    for _ in range(FARTHEST_CALLER):
-        if frame.f_code.co_name == "_fit_and_score" or frame.f_back is None:
-            break
-        frame = frame.f_back
-    given = frame.f_locals
-    if "scorer" not in given or get_config()["enable_metadata_routing"]:
-        return
-    if any(name.split("__")[-1] == "groups" for name in given.get("fit_params") or {}):
-        return
-    if level_asked or getattr(given["scorer"], "needs_groups", False):
-        raise DomainDataError(
-            f"The search does not pass groups on to {owner}, so there would be no domains. "
-            f"{ROUTING}"
-        )
 
 
 def as_groups(groups: Any, rows: int, *, level_asked: bool = True) -> Groups:
@@ -146,11 +94,6 @@ def as_groups(groups: Any, rows: int, *, level_asked: bool = True) -> Groups:
 
     ``groups`` is whatever :func:`eqrm.domains.number_domains` takes. ``None`` is one domain where
     the plain mean was asked for, and else an error: a level needs domains.
-
-    >>> as_groups(["mon", None, "tue"], rows=3)
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.DomainDataError: groups are missing in 1 of 3 rows (first: row 1, ...
     """
     if groups is None:
         if level_asked:

@@ -104,16 +104,7 @@ class QuadraticLevels:
 def standardised_moments(
     X: Array, y: Array, groups: Groups, sample_weight: Array | None, scaling: Scaling
 ) -> DomainMoments:
-    """Means and covariances of (standardised x, y) in each domain, rows weighted.
-
-    >>> from eqrm.estimators.groups import as_groups
-    >>> X, y = np.array([[0.0], [2.0], [4.0]]), np.array([1.0, 3.0, 4.0])
-    >>> groups = as_groups(["a", "a", "b"], rows=3)
-    >>> scaling = Scaling(np.zeros(1), np.full(1, 2.0), intercept=True)
-    >>> standardised_moments(X, y, groups, None, scaling).mean
-    tensor([[0.5000, 2.0000],
-            [2.0000, 4.0000]], dtype=torch.float64)
-    """
+    """Means and covariances of (standardised x, y) in each domain, rows weighted."""
     order, ends, shares = sorted_by_domain(groups, sample_weight)
     width = X.shape[1]
     table = np.empty((len(X), width + 1))
@@ -248,10 +239,6 @@ class Scaling:
     """Centre (d,) and spread (d,) of the features, both over rows; a constant has spread 1.
 
     Without an intercept nothing is centred: the predictor stays one through the origin.
-
-    >>> scaling = Scaling.of(np.array([[1.0, 7.0], [3.0, 7.0]]), None, intercept=True)
-    >>> scaling.rows(np.array([[5.0, 7.0]]))
-    array([[3., 0., 1.]])
     """
 
     centre: Array
@@ -302,12 +289,7 @@ class Scaling:
 def sorted_by_domain(
     groups: Groups, sample_weight: Array | None
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64], Array]:
-    """An order that sorts rows by domain (None if they are), the ends, and shares in the domain.
-
-    >>> from eqrm.estimators.groups import as_groups
-    >>> sorted_by_domain(as_groups(["b", "a", "b"], rows=3), None)
-    (array([1, 0, 2]), array([0, 1, 3]), array([1. , 0.5, 0.5]))
-    """
+    """An order that sorts rows by domain (None if they are), the ends, and shares in the domain."""
     ends = np.concatenate([[0], np.cumsum(groups.counts)])
     shares = groups.row_weights(np.ones(len(groups)), sample_weight)
     if (np.diff(groups.ids) >= 0).all():

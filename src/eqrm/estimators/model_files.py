@@ -74,14 +74,6 @@ def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None
     ``attached`` is anything that JSON can represent and that belongs to the model, such as how the
     columns of a table become its features. Of :class:`eqrm.Recalibrated`, an eqrm estimator inside
     is saved with it; a foreign one is not, and is passed to :func:`load_model` again.
-
-    >>> import numpy, tempfile
-    >>> from eqrm import QRMRegressor, load_model
-    >>> model = QRMRegressor(alpha=None).fit([[0.0], [1.0], [2.0]], [1.0, 2.0, 3.1], [1, 1, 2])
-    >>> path = Path(tempfile.mkdtemp()) / "model.safetensors"
-    >>> save_model(model, path)
-    >>> bool(load_model(path).predict([[5.0]]) == model.predict([[5.0]]))
-    True
     """
     name = type(estimator).__name__
     if name not in ESTIMATORS or not isinstance(estimator, ESTIMATORS.load(name)):

@@ -29,13 +29,7 @@ TOLD_EVERY = 10
 
 
 def check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
-    """Raise ``ValueError`` unless an array of a model file has this shape and finite floats.
-
-    >>> check_shape("coef_", np.ones((1, 3)), (1, 4))
-    Traceback (most recent call last):
-    ...
-    ValueError: its 'coef_' has the shape (1, 3), and needs (1, 4)
-    """
+    """Raise ``ValueError`` unless an array of a model file has this shape and finite floats."""
     if array.shape != shape or array.dtype.kind != "f" or not np.isfinite(array).all():
         raise ValueError(f"its {name!r} has the shape {array.shape}, and needs {shape}")
 
@@ -46,11 +40,6 @@ class Network:
 
     Features are standardised by ``centre`` and ``spread`` (d,); outputs are multiplied by
     ``scale`` and moved by ``offset``, which are 1 and 0 for logits.
-
-    >>> weights, biases = (np.array([[2.0], [-1.0]]), np.array([[1.0, 1.0]])), (np.zeros(2), [1.0])
-    >>> Network(weights, biases, np.zeros(1), np.ones(1))(np.array([[3.0], [-3.0]]))
-    array([[7.],
-           [4.]])
     """
 
     weights: tuple[Array, ...]

@@ -253,7 +253,7 @@ class QRMClassifier(Classification, QRMEstimator):
     ``domain_risks_`` and ``domain_counts_`` of the training domains, ``level_``,
     ``quantile_risk_`` (what was minimised, without the penalty), ``n_iter_``, ``converged_`` and
     ``optimality_``: of a linear model with a convex measure (all but the quantile, of the
-    empirical distribution) the :class:`eqrm.linear.Optimality` that proves the minimum, else None.
+    empirical distribution) the weights and residuals that prove the minimum, else None.
 
     Every domain counts once. The mean over rows, which scikit-learn's LogisticRegression
     minimises, is ``alpha=None`` without groups; ``sample_weight`` weighs rows within their domain.
@@ -283,13 +283,4 @@ class QRMRegressor(Regression, QRMEstimator):
     After ``fit``: ``coef_`` (d,) and ``intercept_`` (linear), ``domains_``, ``domain_risks_`` and
     ``domain_counts_`` of the training domains, ``level_``, ``quantile_risk_``, ``n_iter_``,
     ``converged_``, ``optimality_``.
-
-    >>> import numpy as np
-    >>> generator = np.random.default_rng(0)
-    >>> X = generator.normal(size=(400, 2))
-    >>> school = np.repeat(np.arange(20), 20)
-    >>> y = X[:, 0] + 0.1 * school * X[:, 1] + generator.normal(size=400)
-    >>> model = QRMRegressor(alpha=0.9).fit(X, y, groups=school)
-    >>> model.coef_.round(2), round(model.quantile_risk_, 2)
-    (array([0.94, 1.19]), 1.76)
     """

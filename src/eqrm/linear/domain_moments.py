@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from eqrm.domains import name_order
 from eqrm.errors import DomainDataError
-from eqrm.linear.running_moments import (
-    MomentAccumulator,
-    RunningMoments,
-    check_shapes,
-    check_values,
-    default_names,
-    float64,
-    undetermined,
-    undetermined_without_intercept,
-)
+from eqrm.linear.running_moments import MomentAccumulator, default_names
 from eqrm.text import counted, did_you_mean
+
+DEPENDENT = 1e-12
+"""Eigenvalues of a correlation matrix below this, times its size, are zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +43,6 @@ class DomainMoments:
     covariance: Tensor
     target: str = "y"
 
-    def __post_init__(self) -> None:
-        columns = (*self.features, self.target)
-        check_shapes(self.names, columns, self.counts, self.mean, self.covariance)
-        check_values(self.names, columns, self.counts, self.mean, self.covariance)
-
     def __repr__(self) -> str:
         rows = float(self.counts.sum())
         size = "population" if rows == torch.inf else counted(int(rows), "row")
@@ -77,15 +67,12 @@ class DomainMoments:
         y: Any,
         domains: Any,
         features: Sequence[str] | None = None,
-        target: str | None = None,
+        target: str = "y",
     ) -> DomainMoments:
         """Moments of X (n, d) and y (n,) by domain (n,): arrays, tensors, lists or frames.
 
-        ``features`` are the names of the columns: those of a frame, or x1, x2, … unless given.
-        ``target`` is "y" unless given, or "target" where a feature is called "y".
-
-        >>> DomainMoments.from_arrays([[1.0], [2.0]], [1.0, 2.0], [7, 7]).names
-        ('7',)
+        ``features`` are the columns of a frame to use, or the names of those of an array: all
+        columns, and x1, x2, … unless given.
         """
         return cls.from_batches([(X, y, domains)], features, target)
 
@@ -94,13 +81,12 @@ class DomainMoments:
         cls,
         batches: Iterable[tuple[Any, Any, Any]],
         features: Sequence[str] | None = None,
-        target: str | None = None,
+        target: str = "y",
     ) -> DomainMoments:
         """Moments of a stream of (X, y, domains), in one pass and constant memory.
 
         ``domains`` is a name per row, or one name for the whole batch. A domain may come again
-        in a later batch. Where X is a frame, its columns must have the same names in every
-        batch, in the same order.
+        in a later batch.
 
         >>> batches = [([[0.0]], [1.0], "a"), ([[4.0], [2.0]], [0.0, 3.0], ["b", "a"])]
         >>> DomainMoments.from_batches(batches).mean
@@ -108,13 +94,9 @@ class DomainMoments:
                 [4., 0.]], dtype=torch.float64)
         """
         accumulator = MomentAccumulator(features, target)
-        for batch in batches:
-            if not isinstance(batch, (tuple, list)) or len(batch) != 3:
-                raise DomainDataError(
-                    "Every batch must be (X, y, domains). For one table, use from_arrays."
-                )
-            accumulator.add(*batch)
-        return cls.of_accumulator(accumulator)
+        for X, y, domains in batches:
+            accumulator.add(X, y, domains)
+        return cls.of_accumulator(accumulator, sorted(accumulator.parts, key=name_order))
 
     @classmethod
     def population(
@@ -130,56 +112,56 @@ class DomainMoments:
         >>> DomainMoments.population([[0.0, 1.0]], [[[2.0, 1.0], [1.0, 3.0]]]).risks([0.5])
         tensor([3.5000], dtype=torch.float64)
         """
-        mean, covariance = float64(mean, "mean"), float64(covariance, "covariance")
-        if mean.ndim != 2 or mean.shape[1] < 2:
+        mean = torch.as_tensor(mean, dtype=torch.float64)
+        covariance = torch.as_tensor(covariance, dtype=torch.float64)
+        width = mean.shape[-1]
+        if mean.ndim != 2 or width < 2 or covariance.shape != (len(mean), width, width):
             raise DomainDataError(
-                f"mean must have the shape (domains, features + 1), got {tuple(mean.shape)}."
+                "mean and covariance must have the shapes (domains, features + 1) and (domains, "
+                f"features + 1, features + 1), got {tuple(mean.shape)} and "
+                f"{tuple(covariance.shape)}."
             )
-        if features is None:
-            features = default_names(mean.shape[1] - 1)
+        called = tuple(str(name) for name in (range(len(mean)) if names is None else names))
+        _refuse_impossible(called, mean, covariance)
         return cls(
-            names=tuple(str(name) for name in (range(len(mean)) if names is None else names)),
+            names=called,
             counts=torch.full((len(mean),), torch.inf, dtype=torch.float64),
-            features=tuple(str(name) for name in features),
+            features=tuple(map(str, default_names(width - 1) if features is None else features)),
             mean=mean,
             covariance=covariance,
             target=target,
         )
 
     @classmethod
-    def of_accumulator(
-        cls, accumulator: MomentAccumulator, names: Sequence[str] | None = None
-    ) -> DomainMoments:
-        """The moments an accumulator has gathered, its domains sorted or in the order given."""
-        parts = dict(accumulator.ordered())
-        names = tuple(parts) if names is None else tuple(names)
+    def of_accumulator(cls, accumulator: MomentAccumulator, names: Sequence[str]) -> DomainMoments:
+        """The moments an accumulator has gathered of these domains."""
+        if not names:
+            raise DomainDataError("At least one row is needed, got none.")
+        parts = [accumulator.parts[name] for name in names]
+        covariance = torch.stack([torch.from_numpy(part.scatter / part.count) for part in parts])
         return cls(
-            names=names,
+            names=tuple(names),
+            counts=torch.tensor([part.count for part in parts], dtype=torch.float64),
             features=accumulator.features or (),
+            mean=torch.stack([torch.from_numpy(part.pivot + part.offset) for part in parts]),
+            covariance=(covariance + covariance.mT) / 2,
             target=accumulator.target,
-            **_stack([parts[name] for name in names]),
         )
 
     def subset(self, domains: Iterable[object]) -> DomainMoments:
-        """The moments of some domains, in the order asked for.
-
-        >>> three = DomainMoments.from_arrays([[1.0], [2.0], [3.0]], [0.0, 1.0, 2.0], [1, 2, 3])
-        >>> three.subset([3, 1]).names
-        ('3', '1')
-        """
+        """The moments of some domains, in the order asked for."""
         position = {name: e for e, name in enumerate(self.names)}
-        chosen = []
-        for name in map(str, domains):
+        names = tuple(map(str, domains))
+        for name in names:
             if name not in position:
                 raise DomainDataError(f"Unknown domain {name!r}. {did_you_mean(name, self.names)}")
-            chosen.append(position[name])
-        return DomainMoments(
-            names=tuple(self.names[e] for e in chosen),
+        chosen = [position[name] for name in names]
+        return replace(
+            self,
+            names=names,
             counts=self.counts[chosen],
-            features=self.features,
             mean=self.mean[chosen],
             covariance=self.covariance[chosen],
-            target=self.target,
         )
 
     def risks(self, coefficients: Any, intercept: Any = 0.0) -> Tensor:
@@ -188,13 +170,13 @@ class DomainMoments:
         ``coefficients`` (d,) and a number give (E,); leading dimensions are kept:
         (…, d) and (…) give (…, E).
         """
-        beta = float64(coefficients, "coefficients")
+        beta = torch.as_tensor(coefficients, dtype=torch.float64)
+        b = torch.as_tensor(intercept, dtype=torch.float64).unsqueeze(-1)
         if beta.ndim == 0 or beta.shape[-1] != self.num_features:
             raise DomainDataError(
                 f"coefficients must have {self.num_features} entries, one per feature, got the "
                 f"shape {tuple(beta.shape)}."
             )
-        b = float64(intercept, "intercept").unsqueeze(-1)
         v = torch.cat([beta, beta.new_full((*beta.shape[:-1], 1), -1.0)], dim=-1)
         spread = torch.einsum("...i,eij,...j->...e", v, self.covariance, v)
         return spread + (v @ self.mean.T + b) ** 2
@@ -202,25 +184,47 @@ class DomainMoments:
     def problems(self, fit_intercept: bool = True) -> list[str]:
         """What makes coefficients undetermined, in plain sentences; empty when nothing does.
 
-        Constant columns and linear dependence between features, over all domains together.
-
-        >>> X = [[1.0, 2.0], [3.0, 6.0], [4.0, 8.0]]
-        >>> DomainMoments.from_arrays(X, [1.0, 2.0, 0.0], [0, 0, 1]).problems()
-        ["Features 'x1' and 'x2' are linearly dependent: leave one of them out."]
+        Constant columns and linear dependence between features, over all domains together, each
+        with the same weight.
         """
+        away, floor = self.mean, torch.zeros(self.num_features + 1)
         if fit_intercept:
-            return undetermined(self.mean, self.covariance, self.features, self.target)
-        mean = self.mean[:, :-1]
-        second = mean.unsqueeze(-1) * mean.unsqueeze(-2) + self.covariance[:, :-1, :-1]
-        return undetermined_without_intercept(second.mean(dim=0), self.features)
+            away = self.mean - self.mean.mean(dim=0)
+            # A constant column far from 0 is left with the variance of its rounding.
+            floor = (8 * torch.finfo(torch.float64).eps * self.mean.abs().amax(dim=0)) ** 2
+        pooled = self.covariance.mean(dim=0) + away.T @ away / len(away)
+        constant = (pooled.diagonal() <= floor).tolist()
+        what = "constant, like the intercept" if fit_intercept else "0 everywhere"
+        found = [
+            f"Feature {name!r} is {what}: leave it out."
+            for name, flat in zip(self.features, constant, strict=False)
+            if flat
+        ]
+        if constant[-1]:
+            found.append(f"The target {self.target!r} is {what}: there is nothing to predict.")
+        moving = [j for j in range(self.num_features) if not constant[j]]
+        scale = pooled.diagonal()[moving].rsqrt()
+        values, vectors = torch.linalg.eigh(pooled[moving][:, moving] * scale[:, None] * scale)
+        null = vectors[:, values < DEPENDENT * len(moving)].abs().sum(dim=1) > 1e-6
+        tied = [repr(self.features[j]) for j, one in zip(moving, null.tolist(), strict=True) if one]
+        if tied:
+            found.append(f"Features {', '.join(tied)} are linearly dependent: leave some out.")
+        return found
 
 
-def _stack(parts: Sequence[RunningMoments]) -> dict[str, Tensor]:
-    """Counts, means and covariances of all domains."""
-    counts = torch.tensor([part.count for part in parts], dtype=torch.float64)
-    covariance = torch.stack([torch.from_numpy(part.scatter / part.count) for part in parts])
-    return {
-        "counts": counts,
-        "mean": torch.stack([torch.from_numpy(part.pivot + part.offset) for part in parts]),
-        "covariance": (covariance + covariance.mT) / 2,
-    }
+def _refuse_impossible(names: tuple[str, ...], mean: Tensor, covariance: Tensor) -> None:
+    """Refuse moments of no distribution: not finite, or with a covariance that is none."""
+    scale = covariance.diagonal(dim1=1, dim2=2).abs().sqrt()
+    unit = torch.where(scale > 0.0, scale, 1.0)
+    both = unit[:, :, None] * unit[:, None, :]
+    correlation, slack = covariance / both, 1e-15 * scale.amax(dim=1)[:, None, None] ** 2
+    good = mean.isfinite().all(dim=1) & covariance.isfinite().all(dim=2).all(dim=1)
+    good &= ((covariance - covariance.mT).abs() <= 1e-8 * both + slack).all(dim=2).all(dim=1)
+    usable = torch.where(good[:, None, None], correlation, torch.eye(mean.shape[1]))
+    good &= torch.linalg.eigvalsh(usable)[:, 0] > -1e-8
+    if not good.all():
+        name = names[int((~good).nonzero()[0])]
+        raise DomainDataError(
+            f"The moments of domain {name!r} are impossible: they must be finite, and the "
+            "covariance symmetric and positive semidefinite."
+        )

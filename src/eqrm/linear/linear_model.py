@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, integer, is_integer
-from eqrm.data.tables.frames import frame_columns, is_frame, number_matrix
+from eqrm.data.tables.frames import data_frame, frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.linear.domain_moments import DomainMoments
 from eqrm.linear.running_moments import default_names
@@ -50,21 +50,7 @@ class Minimum:
 class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A linear predictor of squared error, chosen by a function of the domains' risks.
 
-    After :meth:`fit` it has ``coef_`` (d,), ``intercept_``, ``risks_`` (E,) of the domains it was
-    fitted to, ``value_`` of the objective (the penalty included), ``minima_`` (the distinct
-    minima found, best first), ``converged_``, ``n_iter_`` (steps of Newton's method on the way
-    to those minima), ``optimality_`` (the :class:`~eqrm.linear.Optimality` of a convex objective,
-    else None), ``moments_``, ``n_features_in_`` and, where columns have names,
-    ``feature_names_in_``.
-
-    Args:
-        l2: strength ≥ 0 of the penalty: adds l2·Σβ_j² to the objective. The intercept is not
-            penalised, and features are not standardised.
-        fit_intercept: whether the predictor has an intercept.
-        starts: number of points to descend from, or the points themselves, a row of
-            coefficients each (and the intercept last, where there is one).
-        random_state: seed of the random points among the starts.
-        max_steps: maximum number of steps of Newton's method in one descent.
+    Settings and attributes are those of :class:`eqrm.LinearQRM`.
     """
 
     l2: float = 0.0
@@ -105,25 +91,23 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
                     "DomainMoments hold the target and the domains already: call fit(moments)."
                 )
             self.n_features_in_ = X.num_features
-            named = X.features != default_names(X.num_features)
-            self._keep_names(X.features if named else ())
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            if X.features != default_names(X.num_features):
+                self.feature_names_in_ = np.array(X.features, dtype=object)
             return self._of_several_domains(X)
-        names = frame_columns(X) if is_frame(X) else []
         # Values that are not finite are refused by column and domain when they are summed.
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": 2}
         rows, target = self._checked(X, _off_device(y), y_numeric=True, **options)
-        self._keep_names(names if all(isinstance(name, str) for name in names) else ())
-        if groups is not None:
-            moments = DomainMoments.from_arrays(rows, target, groups, features=names or None)
-            return self._of_several_domains(moments)
-        if self._needs_domains:
+        if groups is None and self._needs_domains:
             raise DomainDataError(
                 "groups are missing: without the domain of each row there is no risk by domain. "
                 "Pass them, fit(X, y, groups=groups); a Pipeline, GridSearchCV or cross_val_score "
                 "passes them on after sklearn.set_config(enable_metadata_routing=True). LinearERM "
                 "is least squares over all rows."
             )
-        return DomainMoments.from_arrays(rows, target, "all rows", features=names or None)
+        names = getattr(self, "feature_names_in_", None)
+        domains = "all rows" if groups is None else groups
+        return self._of_several_domains(DomainMoments.from_arrays(rows, target, domains, names))
 
     def _of_several_domains(self, moments: DomainMoments) -> DomainMoments:
         if self._needs_domains and len(moments) < 2:
@@ -133,22 +117,16 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             )
         return moments
 
-    def _keep_names(self, names: Sequence[str]) -> None:
-        if hasattr(self, "feature_names_in_"):
-            delattr(self, "feature_names_in_")  # of an earlier fit
-        if len(names):
-            self.feature_names_in_ = np.array(names, dtype=object)
-
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """X and y as arrays that passed scikit-learn's checks."""
-        rows = number_matrix(X, frame_columns(X)) if is_frame(X) else _off_device(X)
-        with warnings.catch_warnings():
-            if is_frame(X):  # its names were looked at
-                warnings.filterwarnings("ignore", "X does not have valid feature names")
-            try:
-                return validate_data(self, rows, y, **options)
-            except ValueError as error:
-                raise DomainDataError(str(error)) from None
+        """X and y as arrays that passed scikit-learn's checks, of any kind of frame."""
+        rows = _off_device(X)
+        if is_frame(X):
+            names = frame_columns(X)
+            rows = data_frame(dict(zip(map(str, names), number_matrix(X, names).T, strict=True)))
+        try:
+            return validate_data(self, rows, y, **options)
+        except ValueError as error:
+            raise DomainDataError(str(error)) from None
 
     def _fit_moments(self, moments: DomainMoments, more: Sequence[Array] = ()) -> Array:
         """Solve, keep what was found, and return the parameters of the best minimum."""
@@ -175,8 +153,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             return Problem.of(criterion, quadratics, l2), coordinates
         except np.linalg.LinAlgError:
             raise DomainDataError(
-                "The features are linearly dependent, so the coefficients are not determined. "
-                "Leave some out, or set l2 above 0."
+                "The features are linearly dependent. Leave some out, or set l2 above 0."
             ) from None
 
     def _starting_points(self, problem: Problem, coordinates: Coordinates) -> list[Array]:
@@ -185,13 +162,10 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             if isinstance(seed, np.random.RandomState):
                 seed = int(seed.randint(2**31))
             return starting_points(problem, int(self.starts), seed)  # type: ignore[arg-type]
+        rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))
         width = problem.risks.parameters
-        order = "coefficients, then the intercept" if self.fit_intercept else "coefficients"
-        try:
-            rows = np.atleast_2d(np.asarray(self.starts, dtype=np.float64))
-        except (TypeError, ValueError):
-            rows = np.empty(0)
         if rows.shape != (len(rows), width) or not np.isfinite(rows).all():
+            order = "coefficients, then the intercept" if self.fit_intercept else "coefficients"
             raise SettingError(
                 f"starts must be an integer, or rows of {width} finite numbers each ({order})."
             )
@@ -236,11 +210,6 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         Domains are divided into ``folds``, and each fold is evaluated by a model of the rest.
         Compare the cross-fitted risks of two models by :func:`eqrm.evaluation.paired_differences`
         to estimate which will do better on new domains.
-
-        >>> X, y, groups = [[0.0], [1.0], [2.0], [4.0]], [0.0, 2.0, 4.0, 9.0], ["a", "a", "b", "b"]
-        >>> from eqrm.linear import LinearERM
-        >>> LinearERM().cross_fitted_risks(X, y, groups, folds=2)
-        array([0.625, 0.5  ])
         """
         self._check_settings()
         moments = clone(self)._moments_of(X, y, groups)
@@ -255,38 +224,11 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return found
 
     def predict(self, X: Any) -> Any:
-        """βᵀx + b for X (n, d): a tensor for a tensor, otherwise an array.
-
-        The columns of a frame must have the names of the features fitted to, in the same order.
-        """
+        """βᵀx + b for X (n, d): a tensor for a tensor, otherwise an array."""
         check_is_fitted(self)
-        if is_frame(X):
-            self._refuse_other_names([str(name) for name in frame_columns(X)])
         rows = self._checked(X, reset=False, dtype=np.float64)
         found = rows @ self.coef_ + self.intercept_
         return torch.from_numpy(found).to(X.device) if isinstance(X, Tensor) else found
-
-    def _refuse_other_names(self, names: list[str]) -> None:
-        """With scikit-learn's wording, which its own checks look for."""
-        fitted = list(self.moments_.features)
-        named = hasattr(self, "feature_names_in_") or fitted != [*default_names(len(fitted))]
-        unseen, missing = sorted({*names} - {*fitted}), sorted({*fitted} - {*names})
-        if names == fitted or not (named or not (unseen or missing)):
-            return
-        message = "The feature names should match those that were passed during fit.\n"
-        if unseen:
-            message += f"Feature names unseen at fit time:\n{_bullets(unseen)}"
-        if missing:
-            message += f"Feature names seen at fit time, yet now missing:\n{_bullets(missing)}"
-        else:
-            if not unseen:
-                message += "Feature names must be in the same order as they were in fit.\n"
-            message += "Select them by name: X[list(model.moments_.features)]."
-        raise DomainDataError(message)
-
-
-def _bullets(names: list[str], most: int = 5) -> str:
-    return "".join(f"- {name}\n" for name in names[:most]) + "- ...\n" * (len(names) > most)
 
 
 def _off_device(values: Any) -> Any:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from eqrm.checks import NON_NEGATIVE, one_of
-from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction, Fixed
+from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction
 from eqrm.distributions.empirical import Empirical
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import WITHOUT_LEVEL, Level
@@ -42,7 +42,7 @@ class LinearQRM(LinearModel):
     With squared error a domain's risk is a quadratic form in the coefficients, so the quantile
     is minimised from moments alone, by Newton's method with the exact Hessian: in milliseconds,
     however many rows there were. A scikit-learn estimator: ``fit(X, y, groups=domains)``, or
-    ``fit(moments)``; :class:`LinearModel` lists what is known afterwards.
+    ``fit(moments)``.
 
     Args:
         alpha: the level, as a number, a ``Level`` or a string: ``0.9``, ``"1-e^-1000"``. Not used
@@ -55,13 +55,20 @@ class LinearQRM(LinearModel):
             the empirical distribution all but the quantile are convex and solved to optimality,
             which ``optimality_`` proves.
         bandwidth: the KDE's rule, a number or a function; see :class:`eqrm.KDE`.
-        l2: strength ≥ 0 of the penalty: adds l2·Σβ_j² to the objective.
+        l2: strength ≥ 0 of the penalty: adds l2·Σβ_j² to the objective. The intercept is not
+            penalised, and features are not standardised.
         fit_intercept: whether the predictor has an intercept.
         starts: number of points to descend from, or the points themselves, a row of
             coefficients each (and the intercept last). A quantile is not convex: ``minima_``
             lists what was found.
         random_state: seed of the random points among the starts.
         max_steps: maximum number of steps of Newton's method in one descent.
+
+    After ``fit``: ``coef_`` (d,), ``intercept_``, ``risks_`` (E,) of the domains, ``value_`` of the
+    objective (the penalty included), ``minima_`` (the distinct minima found, best first),
+    ``converged_``, ``n_iter_`` (steps of Newton's method on the way to those minima),
+    ``optimality_`` (of a convex objective), ``moments_``, ``n_features_in_`` and, where columns
+    have names, ``feature_names_in_``.
 
     Below α = ½ a KDE or Gaussian quantile may have no minimum, which is refused. ``"empirical"``
     always has one; its kinks are rounded off, ever less.
@@ -84,18 +91,7 @@ class LinearQRM(LinearModel):
 
     def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
         choice = MeasureChoice.of(self.distribution, self.measure, self.bandwidth)
-        if isinstance(choice.options.get("bandwidth"), Fixed):
-            self._refuse_lost_bandwidth(choice.options["bandwidth"].value, risks, l2)
         return MeasureOfRisks(risks, choice.at(self.alpha, len(moments)), l2)
-
-    @staticmethod
-    def _refuse_lost_bandwidth(bandwidth: float, risks: Quadratics, l2: Array) -> None:
-        risk = risks.mean_risk(risks.minimiser_of_mean(l2))
-        if bandwidth < 1e-13 * risk:
-            raise SettingError(
-                f"A bandwidth of {bandwidth:g} is lost in the rounding of risks of about "
-                f'{risk:.3g}. Use a larger one, or distribution="empirical", its limit.'
-            )
 
     def path(
         self,
@@ -212,11 +208,7 @@ class LinearERM(LinearModel):
     """Least squares: the smallest mean risk, every domain counted once, or every row.
 
     ``weights="domains"`` is ERM over domains; ``"rows"`` is ordinary least squares on the rows
-    of all domains together. The other settings are those of :class:`LinearModel`.
-
-    >>> X, y, groups = [[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 6.0], ["a", "a", "a", "b"]
-    >>> LinearERM().fit(X, y, groups).coef_.round(6)
-    array([2.])
+    of all domains together. The other settings are those of :class:`eqrm.LinearQRM`.
     """
 
     weights: str = "domains"
@@ -239,11 +231,7 @@ class LinearERM(LinearModel):
 class LinearVREx(LinearModel):
     """Variance risk extrapolation: mean + β·variance of the risks (Krueger et al. 2021).
 
-    ``penalty_weight`` is β. The other settings are those of :class:`LinearModel`.
-
-    >>> X, y, groups = [[0.0], [1.0], [0.0], [1.0]], [0.0, 1.0, 0.0, 3.0], ["a", "a", "b", "b"]
-    >>> LinearVREx(penalty_weight=1e6).fit(X, y, groups).risks_.round(3)  # nearly equal
-    array([0.5, 0.5])
+    ``penalty_weight`` is β. The other settings are those of LinearQRM.
     """
 
     penalty_weight: float = 10.0
@@ -258,12 +246,7 @@ class LinearIRM(LinearModel):
     """Invariant risk minimisation, IRMv1: mean R_e + λ·mean g_e² (Arjovsky et al. 2019).
 
     g_e = d/dw R_e(w·f) at w = 1, the slope of the domain's risk in a scale on the predictions.
-    ``penalty_weight`` is λ; the other settings are those of :class:`LinearModel`. Not convex:
-    minima are searched from several starts.
-
-    >>> X, y, groups = [[0.0], [1.0], [2.0], [3.0]], [0.0, 2.0, 4.0, 7.0], ["a", "a", "b", "b"]
-    >>> LinearIRM(penalty_weight=10.0).fit(X, y, groups).converged_
-    True
+    ``penalty_weight`` is λ; the other settings are those of :class:`eqrm.LinearQRM`.
     """
 
     penalty_weight: float = 100.0

@@ -48,14 +48,6 @@ def recalibrate(
 
     ``near`` is the correction of similar rows, which saves the search for the best minimum. Where
     the scores add nothing the scale is exactly 0: the correction is a constant.
-
-    >>> generator = np.random.default_rng(0)
-    >>> logits, domains = generator.normal(size=4000), np.repeat(np.arange(40), 100)
-    >>> labels = (generator.random(4000) < 1.0 / (1.0 + np.exp(1.0 - 2.0 * logits))).astype(int)
-    >>> rows = ScoredRows.of(logits, labels, 2, domains)
-    >>> found = recalibrate(rows, None)
-    >>> round(found.shift, 1), round(found.scale, 1)
-    (-1.0, 2.0)
     """
     choice = choice or MeasureChoice.of("kde", "quantile", "gaussian-optimal")
     measure = Mean() if level is None or rows.domains < 2 else choice.at(level, rows.domains)

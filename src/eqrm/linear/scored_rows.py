@@ -27,11 +27,7 @@ in float32 cannot tell 1 − 6e-8 from 1."""
 
 @dataclass(frozen=True)
 class Correction:
-    """Corrected scores are ``scale``·scores + ``shift``: a number, or one per class (K,).
-
-    >>> Correction(0.5, 2.0)(np.array([0.0, 1.0]))
-    array([0.5, 2.5])
-    """
+    """Corrected scores are ``scale``·scores + ``shift``: a number, or one per class (K,)."""
 
     shift: float | tuple[float, ...] = 0.0
     scale: float = 1.0
@@ -114,12 +110,7 @@ class ScoredRows:
         )
 
     def some(self, most: int) -> ScoredRows:
-        """At most this many rows of each domain, evenly spread over those that have a weight.
-
-        >>> rows = ScoredRows.of(np.arange(9.0), np.zeros(9), 0, np.repeat([0, 1], [2, 7]))
-        >>> rows.some(4).scores
-        array([0., 1., 2., 3., 5., 7.])
-        """
+        """At most this many rows of each domain, evenly spread over those that have a weight."""
         counted = (
             np.arange(len(self.target)) if self.shares is None else np.flatnonzero(self.shares)
         )
@@ -195,10 +186,6 @@ class ScoredRows:
 
         It predicts the share of each class, or the mean of the target, with every domain counted
         once. A class that has no rows keeps the share of half a row.
-
-        >>> rows = ScoredRows.of(np.zeros(4), np.array([0, 0, 0, 1]), 2, np.array([0, 0, 1, 1]))
-        >>> round(float(np.exp(rows.constant().shift)), 6)  # the odds of 1 to 3
-        0.333333
         """
         if not self.classes:
             return Correction(float(self.means(lambda rows: self.target[None, rows]).mean()), 0.0)
@@ -211,11 +198,7 @@ class ScoredRows:
 
 
 def logits_of(probabilities: NDArray[Any], clip: float = CLIP) -> Array:
-    """Logits (n,) of the second of two classes, from (n,), (n, 1) or (n, 2); else logarithms.
-
-    >>> logits_of(np.array([0.5, 0.8, 1.0])).round(2)
-    array([ 0.  ,  1.39, 16.12])
-    """
+    """Logits (n,) of the second of two classes, from (n,), (n, 1) or (n, 2); else logarithms."""
     values = np.asarray(probabilities, dtype=np.float64)
     if values.ndim == 2 and values.shape[1] > 2:
         return np.log(np.maximum(values, clip))
@@ -227,11 +210,7 @@ def logits_of(probabilities: NDArray[Any], clip: float = CLIP) -> Array:
 
 
 def probabilities_of(logits: Array, clip: float = 0.0) -> Array:
-    """The reverse: (n,) of the second of two classes, or (n, K); kept ``clip`` from 0 and 1.
-
-    >>> probabilities_of(np.array([0.0, 1.386294, 50.0]), clip=1e-7).round(3)
-    array([0.5, 0.8, 1. ])
-    """
+    """The reverse: (n,) of the second of two classes, or (n, K); kept ``clip`` from 0 and 1."""
     found = expit(logits) if logits.ndim == 1 else softmax(logits, axis=1)
     if clip:
         found = found.clip(clip, 1.0 - clip)

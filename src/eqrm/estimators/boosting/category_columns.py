@@ -23,12 +23,7 @@ Categories = dict[str, tuple[str, ...]]
 
 
 def learned_categories(X: Any) -> Categories:
-    """The columns of dtype category (in polars Categorical and Enum) and their categories.
-
-    >>> import pandas as pd
-    >>> learned_categories(pd.DataFrame({"x": [0.5, 1.5], "day": pd.Categorical(["Tue", "Mon"])}))
-    {'day': ('Mon', 'Tue')}
-    """
+    """The columns of dtype category (in polars Categorical and Enum) and their categories."""
     found = {}
     for name in _columns(X):
         values = _categories_of(X[name])
@@ -51,13 +46,7 @@ def learned_categories(X: Any) -> Categories:
 
 
 def coded(X: Any, categories: Mapping[str, tuple[str, ...]]) -> Any:
-    """The frame with codes in place of the categories; X itself where there are none.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"day": ["Tue", None, "Sun"], "x": 1.0})
-    >>> coded(frame, {"day": ("Mon", "Tue")})["day"].tolist()
-    [1.0, nan, nan]
-    """
+    """The frame with codes in place of the categories; X itself where there are none."""
     if not categories:
         return X
     names = _columns(X)

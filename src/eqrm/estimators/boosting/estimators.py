@@ -41,10 +41,6 @@ from eqrm.measures import measured_level
 from eqrm.text import listed
 
 
-class SeenDomainsWarning(EqrmWarning):
-    """Domains of the validation set are also in the training set, so they are not unseen."""
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class BoostedQRM(DomainEstimator):
     """The parameters, training and results of boosting with any library."""
@@ -251,10 +247,7 @@ class BoostedQRM(DomainEstimator):
         return {**self._defaults, **given, **extra, **self._fixed}
 
     def _validation_rows(self, eval_set: Any, groups: Any, sample_weight: Any) -> TrainingRows:
-        if isinstance(eval_set, list) and len(eval_set) == 1:
-            eval_set = eval_set[0]
-        pair = isinstance(eval_set, (tuple, list)) and len(eval_set) == 2
-        if not pair or isinstance(eval_set[0], tuple):
+        if not isinstance(eval_set, (tuple, list)) or len(eval_set) != 2:
             raise SettingError("eval_set must be one pair (X, y), with its domains as eval_groups.")
         if groups is None and measured_level(self.measure, self.alpha) is not None:
             raise DomainDataError(
@@ -323,19 +316,11 @@ class BoostedQRM(DomainEstimator):
 
 @contextmanager
 def naming_settings(library: str, refusal: type[Exception]) -> Iterator[None]:
-    """Turn what a library refuses into an error of settings, without its stack.
-
-    >>> with naming_settings("xgboost", RuntimeError):
-    ...     raise RuntimeError("max_depth must be a number.")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: xgboost rejected its parameters: max_depth must be a number.
-    """
+    """Turn what a library refuses into an error of settings, without its stack."""
     try:
         yield
     except refusal as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = lines[0] if lines else type(error).__name__
+        told = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SettingError(f"{library} rejected its parameters: {told.rstrip('.')}.") from error
 
 
@@ -346,6 +331,6 @@ def _warn_of_seen(train: Groups, validation: Groups) -> None:
             f"{len(seen)} of {len(validation)} validation domains were also trained on "
             f"({listed(seen)}). Their risk says nothing of unseen domains: give eval_set other "
             "domains.",
-            SeenDomainsWarning,
+            EqrmWarning,
             stacklevel=3,
         )

@@ -219,8 +219,4 @@ class HistogramRegressor(Regression, Histogram):
     """scikit-learn's ``HistGradientBoostingRegressor``, with risks by domain and model files.
 
     Parameters and attributes are those of :class:`HistogramClassifier`.
-
-    >>> X, day = np.random.default_rng(0).normal(size=(600, 2)), np.repeat(np.arange(20), 30)
-    >>> HistogramRegressor().fit(X, X[:, 0], groups=day).quantile_risk_ < 0.05
-    True
     """

@@ -56,11 +56,7 @@ class BoostingLoss(ABC):
 
 
 def blocks(rows: int) -> Iterator[slice]:
-    """The rows in blocks that fit into the cache.
-
-    >>> [(block.start, block.stop) for block in blocks(20_000)]
-    [(0, 16384), (16384, 20000)]
-    """
+    """The rows in blocks that fit into the cache."""
     for start in range(0, rows, BLOCK):
         yield slice(start, min(start + BLOCK, rows))
 
@@ -70,11 +66,6 @@ def _shorten(values: Floats) -> None:
 
     Products with integers up to 8 are then exact, so that a row of weight 3 counts exactly as
     three rows do, and no split is decided by rounding.
-
-    >>> third = np.array([1 / 3], dtype=np.float32)
-    >>> _shorten(third)
-    >>> bool(np.float32(3.0) * third[0] == third[0] + third[0] + third[0])
-    True
     """
     bits = values.view(np.uint32)
     np.bitwise_and(bits, np.uint32(0xFFFFFFF8), out=bits)
@@ -90,11 +81,6 @@ class BinaryLogLoss(BoostingLoss):
     """ℓ = log(1 + e^{−sF}) with s = ±1 for the labels 1 and 0.
 
     With q = 1/(1 + e^{−sF}), the probability given to the label: slope −s(1−q), curvature q(1−q).
-
-    >>> found = BinaryLogLoss(np.array([1, 0])).derivatives(np.array([0.0, 0.0]))
-    >>> found.losses, found.slopes, found.curvatures
-    (array([0.6931472, 0.6931472], dtype=float32), array([-0.5,  0.5], dtype=float32),
-     array([0.25, 0.25], dtype=float32))
     """
 
     name = "log-loss"
@@ -144,11 +130,6 @@ class SoftmaxLogLoss(BoostingLoss):
 
     Slope p_k − 1[k = y]. The trees of one round, one per class, do not know of each other, so the
     curvature p_k(1 − p_k) is multiplied by K/(K−1), as LightGBM does it.
-
-    >>> found = SoftmaxLogLoss(np.array([2]), 3).derivatives(np.zeros((1, 3)))
-    >>> found.losses.round(4), found.slopes.round(4), found.curvatures.round(4)
-    (array([1.0986], dtype=float32), array([[ 0.3333,  0.3333, -0.6667]], dtype=float32),
-     array([[0.3333, 0.3333, 0.3333]], dtype=float32))
     """
 
     name = "log-loss"
@@ -196,9 +177,6 @@ class SquaredError(BoostingLoss):
 
     Both libraries boost half the squared error. A quantile of halved risks is half the quantile,
     so the weights of the domains are the same and only the scale of the gradient follows theirs.
-
-    >>> SquaredError(np.array([1.0, 2.0])).derivatives(np.array([3.0, 2.0])).losses
-    array([4., 0.], dtype=float32)
     """
 
     name = "squared"
@@ -225,11 +203,7 @@ LOSSES = ("log-loss", "squared")
 
 
 def boosting_loss(name: str, labels: Any, num_class: int | None = None) -> BoostingLoss:
-    """The loss with this name, bound to labels; ``num_class`` makes the log-loss a softmax.
-
-    >>> boosting_loss("log-loss", [0, 1, 2], num_class=3).outputs
-    3
-    """
+    """The loss with this name, bound to labels; ``num_class`` makes the log-loss a softmax."""
     if one_of(name, LOSSES, "loss") == "squared":
         return SquaredError(labels)
     if num_class is None or num_class <= 2:

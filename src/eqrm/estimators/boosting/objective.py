@@ -69,12 +69,7 @@ class Round:
 
 
 class DomainTable:
-    """The labels, domains and weights of one table, ready for any margins.
-
-    >>> table = DomainTable("log-loss", [0, 1, 1, 0], ["a", "a", "b", "b"])
-    >>> table.risks(np.zeros(4)).round(4)
-    array([0.6931, 0.6931])
-    """
+    """The labels, domains and weights of one table, ready for any margins."""
 
     def __init__(
         self,
@@ -87,14 +82,11 @@ class DomainTable:
         self.loss: BoostingLoss = boosting_loss(loss, labels, num_class)
         rows = len(labels)
         self.groups = domains if isinstance(domains, Groups) else as_groups(domains, rows)
-        self.sample_weight = _checked_weights(sample_weight, rows)
+        weighted = sample_weight is not None and len(sample_weight) > 0  # empty: XGBoost has none
+        self.sample_weight = np.asarray(sample_weight, np.float64) if weighted else None
         counts = self.groups.counts.astype(np.float64)
         self.totals = counts if self.sample_weight is None else self.groups.sums(self.sample_weight)
         self.present = self.totals > 0.0
-        if not self.present.any():
-            raise DomainDataError(
-                "sample_weight is 0 in every row: at least one weight must be positive."
-            )
         self._row_weight = (
             None if self.sample_weight is None else self.sample_weight.astype(np.float32)
         )
@@ -164,27 +156,11 @@ class DomainTable:
         return margins
 
 
-def _checked_weights(sample_weight: Any, rows: int) -> Array | None:
-    if sample_weight is None or len(sample_weight) == 0:  # empty: XGBoost has none
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise DomainDataError(
-            f"sample_weight must contain {rows} finite numbers of at least 0, one per row."
-        )
-    return weights
-
-
 def domain_weights(risks: Array, objective: RiskObjective) -> tuple[float, Array]:
     """The value of an objective of the risks (m,), and its slope in each of them (m,).
 
     The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and
     domains of low risk often have a negative part in it.
-
-    >>> from eqrm.objectives.risk_based import EQRM
-    >>> value, weights = domain_weights(np.array([0.2, 0.3, 0.7]), EQRM(0.9))
-    >>> round(value, 4), weights.round(4)
-    (0.8261, array([-0.2132, -0.0486,  1.2618]))
     """
     given = torch.from_numpy(np.array(risks, dtype=np.float64)).requires_grad_()
     value = objective.of_risks(given)
@@ -226,11 +202,7 @@ class BoostingObjective:
                 f"{{dtrain: train_days, dvalid: valid_days}}, got {type(domains).__name__}."
             )
         weight = HESSIAN_WEIGHTS[one_of(hessian_weight, HESSIAN_WEIGHTS, "hessian_weight")]
-        self._measured = {
-            "measure": measure,
-            "distribution": distribution,
-            "bandwidth": bandwidth,
-        }
+        self._measured = {"measure": measure, "distribution": distribution, "bandwidth": bandwidth}
         self.objective = self._objective_at(alpha)
         self.erm_rounds = NON_NEGATIVE_INTEGER.check(erm_rounds, "erm_rounds")
         self.rounds = 0

@@ -32,26 +32,6 @@ class LightGBMObjective(BoostingObjective):
     every ``Dataset`` that is trained on or evaluated to the domain of each of its rows; the other
     parameters are those of :class:`eqrm.estimators.xgboost_objective`. Margins start at 0 unless
     the datasets have an ``init_score``.
-
-    >>> import lightgbm, numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X, day = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
-    >>> y = X[:, 0] + rng.normal(size=30)[day] > 0
-    >>> dtrain = lightgbm.Dataset(X[:800], y[:800])
-    >>> dvalid = lightgbm.Dataset(X[800:], y[800:], reference=dtrain)
-    >>> objective = lightgbm_objective({dtrain: day[:800], dvalid: day[800:]}, alpha=0.9)
-    >>> curve = {}
-    >>> booster = lightgbm.train(
-    ...     {"objective": objective, "num_leaves": 4, "verbosity": -1},
-    ...     dtrain,
-    ...     num_boost_round=10,
-    ...     feval=objective.metric,
-    ...     valid_sets=[dvalid],
-    ...     valid_names=["valid"],
-    ...     callbacks=[lightgbm.record_evaluation(curve)],
-    ... )
-    >>> len(curve["valid"]["log-loss-q0.9"])
-    10
     """
 
     package = "lightgbm"
@@ -163,14 +143,6 @@ class LGBMQRMClassifier(Classification, LGBMQRM):
 
     All other parameters, and the attributes after ``fit``, are those of
     :class:`eqrm.XGBQRMClassifier`.
-
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X, day = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
-    >>> y = X[:, 0] + rng.normal(size=30)[day] > 0
-    >>> model = LGBMQRMClassifier(alpha=0.9, n_estimators=20, num_leaves=4).fit(X, y, groups=day)
-    >>> model.predict_proba(X[:1]).shape, len(model.domain_risks_)
-    ((1, 2), 30)
     """
 
 
@@ -178,12 +150,6 @@ class LGBMQRMRegressor(Regression, LGBMQRM):
     """LightGBM for regression; minimises the α-quantile of the squared error over domains.
 
     Parameters and attributes are those of :class:`eqrm.LGBMQRMClassifier`.
-
-    >>> import numpy as np
-    >>> X, school = np.random.default_rng(0).normal(size=(600, 2)), np.arange(600) % 30
-    >>> model = LGBMQRMRegressor(alpha=0.9, n_estimators=20)
-    >>> model.fit(X, X[:, 0] * (1 + school % 2), groups=school).predict(X).shape
-    (600,)
     """
 
 

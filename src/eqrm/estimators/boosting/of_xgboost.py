@@ -173,14 +173,6 @@ class XGBQRMRegressor(Regression, XGBQRM):
     """XGBoost for regression; minimises the α-quantile of the squared error over domains.
 
     Parameters and attributes are those of :class:`eqrm.XGBQRMClassifier`.
-
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X, schools = rng.normal(size=(600, 2)), np.repeat(np.arange(30), 20)
-    >>> y = X[:, 0] + rng.normal(size=30)[schools]
-    >>> model = XGBQRMRegressor(alpha=0.9, n_estimators=20, max_depth=2).fit(X, y, groups=schools)
-    >>> model.predict(X).shape, model.level_
-    ((600,), Level(0.9))
     """
 
 

@@ -36,11 +36,7 @@ ROWS_OF_A_LEAF, ROWS_OF_A_CATEGORY = 50, 20
 
 
 def number_of_rounds(given: float, total: int) -> int:
-    """A number of rounds, or a share of all of them, as a number.
-
-    >>> number_of_rounds(0.7, 150), number_of_rounds(40, 150), number_of_rounds(200, 150)
-    (105, 40, 150)
-    """
+    """A number of rounds, or a share of all of them, as a number."""
     return min(int(given), total) if is_integer(given) else round(given * total)
 
 
@@ -106,16 +102,6 @@ def fit_together(
     ``bandwidth``. The models are those that ``fit`` gives, but for subsampling, which draws other
     rows. With early stopping, callbacks or another kind of boosting (such as DART, which changes
     trees of earlier rounds) each is fitted by itself.
-
-    >>> import numpy as np
-    >>> from eqrm import LGBMQRMClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> X, day = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
-    >>> y = X[:, 0] + rng.normal(size=30)[day] > 0
-    >>> goals = [{"alpha": None}, {"alpha": 0.9}, {"alpha": 0.75, "measure": "superquantile"}]
-    >>> erm, quantile, tail = fit_together(LGBMQRMClassifier(n_estimators=20), goals, X, y, day)
-    >>> erm.erm_rounds_, quantile.erm_rounds_, tail.erm_rounds_
-    (20, 14, 14)
     """
     models = [clone(estimator).set_params(**each) for each in settings]
     goals = [model._checked_goal() for model in models]

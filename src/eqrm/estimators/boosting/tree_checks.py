@@ -22,9 +22,6 @@ def check_links(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np
     """Which nodes are reached from node 0, where leaves have no left child (−1).
 
     Children that do not exist, a node with two parents and a circle are refused.
-
-    >>> check_links(np.array([1, -1, -1, -1]), np.array([2, -1, -1, -1])).tolist()
-    [True, True, True, False]
     """
     inner = left != -1
     children = np.concatenate([left[inner], right[inner]])
@@ -42,13 +39,7 @@ def check_links(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np
 
 
 def checked_integers(values: NDArray[Any], least: int, most: int, name: str) -> NDArray[np.int64]:
-    """Integers of a range.
-
-    >>> checked_integers(np.array([0, 7]), 0, 3, "split_feature")
-    Traceback (most recent call last):
-    ...
-    ValueError: its 'split_feature' has 7, which is not an integer from 0 to 3
-    """
+    """Integers of a range."""
     wrong = values[(values < least) | (values > most)] if values.dtype.kind in "iu" else values
     if len(wrong):
         raise ValueError(

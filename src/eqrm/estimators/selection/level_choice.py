@@ -144,11 +144,7 @@ def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[Level
 
 
 def level_name(level: LevelOrMean) -> str:
-    """What tables call it.
-
-    >>> level_name(None), level_name(Level(0.9)), level_name(Level(1.0))
-    ('ERM', 'alpha = 0.9', 'worst')
-    """
+    """What tables call it."""
     if level is None:
         return "ERM"
     return "worst" if level == Level(1.0) else f"alpha = {level}"

@@ -33,9 +33,7 @@ Self = TypeVar("Self", bound="RiskRobustnessPath")
 class RiskFrontier:
     """A fitted predictor per level, with its risks on training and on held-out domains.
 
-    ``levels`` (None is ERM), ``estimators``, ``training`` and ``held_out`` (None if no data were
-    held out), each with ``risks`` (L, m), ``means`` (L,) and ``quantiles`` (L, K). Printing it
-    gives a table.
+    See :class:`RiskRobustnessPath`.
     """
 
     estimators: tuple[Any, ...]
@@ -88,7 +86,9 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         levels: the levels to fit; None among them is ERM. The measures ``"worst"`` and ``"mean"``
             have none: the path is then ERM and the smallest worst risk, or ERM alone.
 
-    After ``fit``, ``frontier_`` is the :class:`eqrm.estimators.RiskFrontier` that was found.
+    After ``fit``, ``frontier_`` has ``levels``, ``estimators``, and their risks on ``training`` and
+    ``held_out`` domains (``risks`` (L, m), ``means`` (L,), ``quantiles`` (L, K)). Printing it gives
+    a table, and ``frontier_.trained_for(0.9)`` one of the predictors.
 
     >>> import numpy as np
     >>> from eqrm import QRMRegressor

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
 from eqrm.errors import DomainDataError
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.groups import as_groups
+from eqrm.estimators.groups import ROUTING, as_groups
 from eqrm.estimators.tasks import row_losses
 from eqrm.level import Level
 
@@ -22,7 +22,6 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
     (and the estimator, and the splitter) without being requested.
     """
 
-    needs_groups: ClassVar[bool] = True
     __metadata_request__score = {"groups": True, "estimator": UNUSED}  # noqa: RUF012
 
     def __init__(self, alpha: Any, measure: str = "quantile", distribution: Any = "empirical"):
@@ -31,17 +30,12 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
         self.distribution = distribution
 
     def __call__(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
-        """The score of a fitted estimator on these rows."""
         return self.score(estimator, X, y, groups)
 
     def score(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
         """The score of a fitted estimator on these rows."""
         if groups is None:
-            raise DomainDataError(
-                f"{self!r} needs groups, the domain of each row it scores. Call "
-                "sklearn.set_config(enable_metadata_routing=True) and pass groups: "
-                'cross_val_score(…, params={"groups": …}), or GridSearchCV(…).fit(…, groups=…).'
-            )
+            raise DomainDataError(f"{self!r} needs groups, the domain of each row. {ROUTING}")
         losses = row_losses(estimator, X, y)
         risks = as_groups(groups, len(losses)).means(losses)
         return -self.of_risks(risks)
@@ -78,11 +72,7 @@ def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -
 
 
 def superquantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
-    """A scorer: minus the mean risk of the worst share 1−α of the domains that are scored.
-
-    >>> superquantile_risk(0.5).of_risks([0.1, 0.2, 0.3, 0.5])
-    0.4
-    """
+    """A scorer: minus the mean risk of the worst share 1−α of the domains that are scored."""
     return _checked(RiskScorer(alpha, "superquantile", distribution))
 
 

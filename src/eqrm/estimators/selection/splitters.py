@@ -7,7 +7,9 @@ Quantiles over domains need folds with equally many domains, which these have.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,7 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 class WholeDomains(BaseCrossValidator):  # type: ignore[misc]
     """Splits of rows that keep domains whole. Base class, not to be used directly."""
 
+    n_splits: int
     # Groups are routed without being requested, as for scikit-learn's own group splitters.
     __metadata_request__split = {"groups": True}  # noqa: RUF012
 
@@ -56,9 +59,13 @@ class WholeDomains(BaseCrossValidator):  # type: ignore[misc]
         for out in self._test_domains(domains):
             yield np.flatnonzero(~out), np.flatnonzero(out)
 
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """The number of splits."""
+        return self.n_splits
+
+    @abstractmethod
     def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
         """Whether each row is tested on, for each split."""
-        raise NotImplementedError
 
 
 class DomainKFold(WholeDomains):
@@ -74,10 +81,6 @@ class DomainKFold(WholeDomains):
     def __init__(self, n_splits: int = 5, *, random_state: Any = 0) -> None:
         self.n_splits = integer(2).check(n_splits, "n_splits")
         self.random_state = RANDOM_STATE.check(random_state, "random_state")
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """The number of folds."""
-        return self.n_splits
 
     def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
         if self.n_splits > len(groups):
@@ -108,26 +111,19 @@ class DomainShuffleSplit(WholeDomains):
         self.test_size = TEST_SIZE.check(test_size, "test_size")
         self.random_state = RANDOM_STATE.check(random_state, "random_state")
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """The number of splits."""
-        return self.n_splits
-
     def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
-        number = self._number(len(groups))
-        random = check_random_state(self.random_state)
-        for _ in range(self.n_splits):
-            out = np.zeros(len(groups), dtype=bool)
-            out[random.permutation(len(groups))[:number]] = True
-            yield out[groups.ids]
-
-    def _number(self, domains: int) -> int:
+        domains = len(groups)
         number = _domains_of(self.test_size, domains)
         if not 0 < number < domains:
             raise SettingError(
                 f"test_size={self.test_size!r} of {domains} domains leaves no domains to train on, "
                 "or none to test on."
             )
-        return number
+        random = check_random_state(self.random_state)
+        for _ in range(self.n_splits):
+            out = np.zeros(domains, dtype=bool)
+            out[random.permutation(domains)[:number]] = True
+            yield out[groups.ids]
 
 
 class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
@@ -191,18 +187,15 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
                 f"n_splits={self.n_splits} needs domains that begin at more different times: "
                 f"{len(np.unique(spans.first))} times of {len(domains)} domains are too few."
             )
-        for number, (start, end) in enumerate(zip(starts, [*starts[1:], None], strict=True)):
-            begins = spans.first[order[start]]
-            kept = spans.latest_before(begins, self.gap, self.max_train_size)
+        for number, (start, end) in enumerate(pairwise([*starts, None]), start=1):
+            kept = spans.latest_before(spans.first[order[start]], self.gap, self.max_train_size)
             if not kept.size:
                 raise SettingError(
-                    f"Split {number + 1} of {self.n_splits} has no domain to train on: "
-                    f"{spans.before(begins).sum()} of {len(domains)} end before the test domains "
-                    "begin, and "
-                    f"gap={self.gap}. Use fewer splits, a smaller test_size or a smaller gap."
+                    f"Split {number} of {self.n_splits} has no domain to train on: too few end "
+                    f"before the test domains begin, with gap={self.gap}. Use fewer splits, a "
+                    "smaller test_size or a smaller gap."
                 )
-            parts = (kept, order[start:end])
-            yield tuple(np.flatnonzero(np.isin(domains.ids, part)) for part in parts)  # type: ignore[misc]
+            yield _rows_of(domains, kept), _rows_of(domains, order[start:end])
 
     def _wanted_starts(self, domains: int) -> list[int]:
         """Where the test domains of each split would begin if no two were of the same time."""
@@ -265,11 +258,7 @@ class DomainRollingSplit(BaseCrossValidator):  # type: ignore[misc]
         sizes = {"train_size": self.train_size, "test_size": self.test_size}
         refuse_longer(len(domains), sizes, self.gap)
         windows = rolling_windows(
-            spans,
-            tuple(sizes.values()),
-            gap=self.gap,
-            step=self.step,
-            expanding=self.expanding,
+            spans, tuple(sizes.values()), gap=self.gap, step=self.step, expanding=self.expanding
         )
         for number, window in enumerate(windows, start=1):
             if not len(window.parts[0]):
@@ -277,7 +266,8 @@ class DomainRollingSplit(BaseCrossValidator):  # type: ignore[misc]
                     f"Window {number} has no domain to train on: all of them last into the next "
                     "part. Use longer windows."
                 )
-            yield tuple(np.flatnonzero(np.isin(domains.ids, part)) for part in window.parts)  # type: ignore[misc]
+            train, test = window.parts
+            yield _rows_of(domains, train), _rows_of(domains, test)
 
 
 def _in_time(X: Any, groups: Any, times: Any, owner: str) -> tuple[Groups, DomainSpans]:
@@ -286,6 +276,10 @@ def _in_time(X: Any, groups: Any, times: Any, owner: str) -> tuple[Groups, Domai
     what = "groups" if times is None else "times"
     remedy = "Pass the time of each row as times=."
     return domains, domain_spans(domains.ids, domains.names, times, what, remedy)
+
+
+def _rows_of(domains: Groups, part: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.flatnonzero(np.isin(domains.ids, part))
 
 
 def _domains_of(size: float, domains: int) -> int:

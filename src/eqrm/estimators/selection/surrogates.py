@@ -72,13 +72,7 @@ RECALIBRATED = (Surrogate(correction=SHIFT), Surrogate(correction=SHIFT_AND_SCAL
 
 
 def trained_candidates(level: Level, few: bool = False) -> tuple[Surrogate, ...]:
-    """The ways to train for a level; with ``few``, for models that take long, two of them.
-
-    >>> [surrogate.name for surrogate in trained_candidates(Level(0.9), few=True)]
-    ['EQRM at 0.9', 'superquantile at 0.75']
-    >>> len(trained_candidates(Level(0.9)))
-    7
-    """
+    """The ways to train for a level; with ``few``, for models that take long, two of them."""
     quantiles = (1.0,) if few else QUANTILE_TAILS
     superquantiles = (2.5,) if few else SUPERQUANTILE_TAILS
     least = min(level.alpha, LEAST_QUANTILE)

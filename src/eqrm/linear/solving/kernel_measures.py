@@ -207,11 +207,6 @@ class EmpiricalQuantile(Measure):
 
     With smoothing δ each step is a Gaussian kernel of width δ. The k-th smallest is the limit of
     their quantile at (k − ½)/m, the middle of its step.
-
-    >>> measure = EmpiricalQuantile(Level(0.5), domains=4)
-    >>> spread = np.array([-3.0, -1.0, 1.0, 3.0])
-    >>> measure.at(5.0, spread).value, round(measure.at(5.0, spread, 1e-3).value, 6)
-    (4.0, 4.0)
     """
 
     has_kinks = True
@@ -233,10 +228,6 @@ class WorstShare(Measure):
     """The mean of the worst share 1−α of m risks, at least of the worst one.
 
     The superquantile of a law with a step at each risk, and from (1−α)m ≤ 1 on the largest risk.
-
-    >>> spread = np.array([-3.0, -1.0, 1.0, 3.0])
-    >>> [WorstShare(Level(alpha), 4).at(5.0, spread).value for alpha in (0.0, 0.5, 0.9, 1.0)]
-    [5.0, 7.0, 8.0, 8.0]
     """
 
     def __init__(self, level: Level, domains: int) -> None:
@@ -253,12 +244,7 @@ class WorstShare(Measure):
 
 @dataclass(frozen=True)
 class MeasureChoice:
-    """How the risks of domains become one number, for any number of domains.
-
-    >>> choice = MeasureChoice.of("kde", "quantile", "gaussian-optimal")
-    >>> type(choice.at(Level(0.9), domains=10)).__name__
-    'KernelMeasure'
-    """
+    """How the risks of domains become one number, for any number of domains."""
 
     estimator: Estimator
     measure: str

@@ -33,12 +33,7 @@ LONG = 100
 
 
 def contrasts(classes: int) -> Array:
-    """An orthonormal basis (K, K−1) of the logits that sum to 0.
-
-    >>> basis = contrasts(3)
-    >>> np.allclose(basis.T @ basis, np.eye(2)), np.allclose(basis.sum(axis=0), 0.0)
-    (True, True)
-    """
+    """An orthonormal basis (K, K−1) of the logits that sum to 0."""
     basis = np.zeros((classes, classes - 1))
     for k in range(1, classes):
         basis[:k, k - 1], basis[k, k - 1] = -1.0, k
@@ -52,12 +47,6 @@ class LogisticRisks(RiskFunctions):
 
     ``rows`` (n, q) are sorted by domain, ``labels`` (n,) are 0 … K−1, ``ends`` (m+1,) are where
     the domains begin and end, ``shares`` (n,) sum to 1 in each domain.
-
-    >>> rows, labels = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
-    >>> risks = LogisticRisks(rows, labels, 2, np.array([0, 2, 3]), np.array([0.5, 0.5, 1.0]))
-    >>> here = risks.at(np.zeros(1))
-    >>> (here.mean + here.spread).round(4)
-    array([0.6931, 0.6931])
     """
 
     rows: Array
@@ -272,12 +261,6 @@ class CorrectionRisks(RiskFunctions):
     the contrasts Bᵀs), taken as (f⁰ − ``centre``)/``spread``; the corrected outputs are a + b·f⁰.
     Nothing per row is kept: rows pass by in blocks, once for the risks and their slopes and once
     for the Hessian.
-
-    >>> scores, labels = np.array([0.0, 1.0, 2.0]), np.array([0, 1, 1])
-    >>> rows = ScoredRows.of(scores, labels, 2, np.array([0, 0, 1]))
-    >>> here = CorrectionRisks(rows, np.zeros(1), 1.0).at(np.array([-1.0, 1.0]))
-    >>> (here.mean + here.spread).round(4)
-    array([0.5032, 0.3133])
     """
 
     rows: ScoredRows

@@ -51,9 +51,6 @@ class Optimality:
     has a smaller value. ``stationarity`` is the length of the gradient of Σ λ_e R_e plus the
     penalty, ``gap`` the measure less Σ λ_e R_e, both in units of the problem, in which the mean
     risk is about 1.
-
-    >>> Optimality(np.array([0.0, 0.5, 0.5]), stationarity=2e-13, gap=1e-12).residual
-    1e-12
     """
 
     weights: Array
@@ -276,14 +273,7 @@ def settled(point: Point, metric: ParameterMetric) -> bool:
 
 
 def model_minimum(gradient: Array, hessian: Array, radius: float) -> tuple[Array, float]:
-    """The step of at most ``radius`` that minimises gᵀs + ½sᵀHs, and the decrease it promises.
-
-    >>> model_minimum(np.array([1.0, 0.0]), np.diag([2.0, 1.0]), 10.0)
-    (array([-0.5,  0. ]), 0.25)
-    >>> step, _ = model_minimum(np.array([0.0, 0.0]), np.diag([1.0, -1.0]), 2.0)
-    >>> np.abs(step)  # a saddle is left along the negative curvature
-    array([0., 2.])
-    """
+    """The step of at most ``radius`` that minimises gᵀs + ½sᵀHs, and the decrease it promises."""
     eigenvalues, vectors = np.linalg.eigh(hessian)
     along = vectors.T @ gradient
     step = _within(eigenvalues, along, radius)
@@ -324,12 +314,7 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run a block with one thread of BLAS and of torch, then restore what was set.
-
-    >>> with one_thread():
-    ...     torch.get_num_threads()
-    1
-    """
+    """Run a block with one thread of BLAS and of torch, then restore what was set."""
     before = torch.get_num_threads()
     with _controller().limit(limits=1, user_api="blas"):
         torch.set_num_threads(1)

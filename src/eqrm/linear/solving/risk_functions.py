@@ -57,12 +57,6 @@ class Quadratics(RiskFunctions):
 
     A is (p, p), b (p,) and c a number; the deviations are (m, p, p), (m, p) and (m,), and sum
     to 0 over domains.
-
-    >>> one = np.ones((2, 1))
-    >>> two = Quadratics.of(one[:, :, None], np.array([[0.0], [1.0]]), np.array([0.0, 1.0]))
-    >>> at = two.at(np.array([3.0]))  # θ² and (θ − 1)²
-    >>> at.mean + at.spread
-    array([9., 4.])
     """
 
     mean: tuple[Array, Array, float]
@@ -130,9 +124,6 @@ def centred(values: Array) -> tuple[Array, Array]:
     """The mean over the first dimension and the deviations from it.
 
     Differences to the first domain are exact, so entries that all domains share deviate by 0.
-
-    >>> centred(np.array([0.1, 0.1, 0.1]))[1]
-    array([0., 0., 0.])
     """
     deviations = values - values[0]
     shift = deviations.mean(axis=0)

@@ -23,13 +23,7 @@ CLOSE = 0.1
 
 
 def factored_step(gradient: Array, hessian: Array) -> Array | None:
-    """−H⁻¹g where H is positive definite, else None.
-
-    >>> factored_step(np.array([1.0, 2.0]), np.diag([2.0, 1.0]))
-    array([-0.5, -2. ])
-    >>> factored_step(np.array([1.0, 2.0]), np.diag([2.0, -1.0])) is None
-    True
-    """
+    """−H⁻¹g where H is positive definite, else None."""
     factor = _factor(hessian)
     return None if factor is None else _solved(factor, gradient)
 
@@ -41,10 +35,6 @@ def step_within(
 
     ``definite`` says whether H may be positive definite. None in the hard case, where the gradient
     has no part along the most negative curvature, and where H is not finite.
-
-    >>> step, promised, length = step_within(np.array([4.0, 3.0]), np.eye(2), np.eye(2), 1.0)
-    >>> step.round(3), round(promised, 2), round(length, 3)
-    (array([-0.8, -0.6]), 4.5, 1.0)
     """
     first = _first_bend(gradient, hessian, matrix, radius)
     bend, low, high = 0.0 if definite else first, 0.0, math.inf

@@ -19,7 +19,7 @@ from eqrm.estimators.boosting.histogram import (
 )
 from eqrm.estimators.model_files import read_model, save_model
 
-QUICK: dict[str, Any] = {"max_iter": 30, "random_state": 0}
+QUICK: dict[str, Any] = {"max_iter": 10, "random_state": 0}
 TASKS = ["two classes", "three classes", "numbers"]
 
 
@@ -77,7 +77,7 @@ def test_a_loaded_model_predicts_exactly_what_scikit_learn_does(task: str, tmp_p
     assert again.get_params() == model.get_params()
     assert not hasattr(again, "_model")
     rng = np.random.default_rng(1)
-    new_rows = np.where(rng.random((20_000, 4)) < 0.2, np.nan, rng.normal(size=(20_000, 4)) * 3)
+    new_rows = np.where(rng.random((17_000, 4)) < 0.2, np.nan, rng.normal(size=(17_000, 4)) * 3)
     for rows in (X, new_rows):
         expected = model._model.predict(rows) if task == "numbers" else None
         if expected is None:
@@ -120,19 +120,22 @@ FORGERIES: list[tuple[str, Any, str]] = [
 ]
 
 
+@pytest.fixture(scope="module")
+def trees() -> HistogramTrees:
+    X, y, day = world("three classes", rows=10)
+    return new("three classes", max_leaf_nodes=5).fit(X, y, groups=day).trees_
+
+
 @pytest.mark.parametrize(("name", "forge", "words"), FORGERIES)
-def test_forged_trees_are_refused(name: str, forge: Any, words: str) -> None:
-    X, y, day = world("three classes")
-    trees = new("three classes").fit(X, y, groups=day).trees_
+def test_forged_trees_are_refused(name: str, forge: Any, words: str, trees: HistogramTrees) -> None:
     arrays = {key: array.copy() for key, array in vars(trees).items()}
     forge(arrays[name])
     with pytest.raises(ValueError, match=words):
         HistogramTrees.checked(arrays, 4, 3)
 
 
-def test_arrays_of_other_sizes_and_kinds_are_refused() -> None:
-    X, y, day = world("three classes")
-    arrays = dict(vars(new("three classes").fit(X, y, groups=day).trees_))
+def test_arrays_of_other_sizes_and_kinds_are_refused(trees: HistogramTrees) -> None:
+    arrays = dict(vars(trees))
     for change in (
         {"values": arrays["values"][1:]},
         {"base": np.zeros(2)},

@@ -139,14 +139,11 @@ FORGERIES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("xgboost", of_tree("right_children", 1, 10**6), "does not exist"),
     ("xgboost", of_tree("left_children", 1, -1), "without a parent"),
     ("xgboost", of_tree("split_indices", 0, 4), "integer from 0 to 3"),
-    ("xgboost", of_tree("split_indices", 0, -1), "integer from 0 to 3"),
     ("xgboost", of_tree("split_conditions", -1, np.nan), "without a value"),
-    ("xgboost", of_tree("split_conditions", -1, np.inf), "not finite"),
     ("xgboost", of_tree("parents", 1, 1), "parents"),
     ("xgboost", of_tree("split_type", 0, 1), "category"),
     ("xgboost", without("default_left"), "incomplete"),
     ("xgboost", of_tree("base_weights", 0, "1.0"), "not numbers"),
-    ("xgboost", of_tree("left_children", 0, [1, 1]), "damaged"),
     ("xgboost", lambda booster: booster[:-1], "Expecting"),
     ("xgboost", lambda booster: b"[" * 100_000, "recursion"),
     ("xgboost", lambda booster: b'{"learner": 3}', "not one of XGBoost"),
@@ -158,7 +155,6 @@ FORGERIES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("lightgbm", replaced("threshold=", "threshold=nan "), "not finite"),
     ("lightgbm", replaced("shrinkage", "split_secret"), "incomplete"),
     ("lightgbm", replaced("shrinkage", "other=1\nshrinkage"), "does not know"),
-    ("lightgbm", replaced("label_index", "average_output\nlabel_index"), "header"),
     ("lightgbm", replaced("Tree=1", "Tree=7"), "another number"),
     ("lightgbm", replaced("end of trees", "end"), "not one of LightGBM"),
     ("categories", replaced("cat_boundaries=0", "cat_boundaries=1"), "cat_boundaries"),
@@ -183,13 +179,3 @@ def test_a_circle_and_a_tree_that_is_too_deep_are_refused() -> None:
     left[chain[:-1]], right[chain[:-1]] = chain[1:], chain[1:] + 1
     with pytest.raises(ValueError, match="deeper"):
         check_links(left, right)
-
-
-def test_a_booster_that_cannot_be_checked_is_not_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = MODELS["lightgbm"]().fit(*world()[:2], groups=world()[2])
-    monkeypatch.setattr(type(model), "_booster_bytes", lambda self: b"tree\nof tomorrow\n")
-    with pytest.raises(ValueError, match="cannot be saved: its booster is not one of LightGBM"):
-        save_model(model, tmp_path / "m.safetensors")
-    assert not (tmp_path / "m.safetensors").exists()

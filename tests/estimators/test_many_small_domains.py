@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import eqrm
-from eqrm.evaluation.presenting.summary import summarised
 
 TREES = {"n_estimators": 20, "n_jobs": 1}
 MODELS: dict[str, Callable[[Any], Any]] = {
@@ -33,17 +32,8 @@ def rows() -> Rows:
     return X, y, groups
 
 
-def test_most_domains_have_one_row_or_one_class(rows: Rows) -> None:
-    _, y, groups = rows
-    _, ids = np.unique(groups, return_inverse=True)
-    counts, ones = np.bincount(ids), np.bincount(ids, y)
-    assert len(counts) >= 1000
-    assert (counts == 1).mean() > 0.5
-    assert ((ones == 0) | (ones == counts)).mean() > 0.5
-
-
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("alpha", [None, 0.5, 0.9, 0.99, "1-e^-50"])
+@pytest.mark.parametrize("alpha", [0.9, "1-e^-50"])
 def test_every_model_and_level_gives_finite_results_no_worse_than_it_started(
     rows: Rows, name: str, alpha: Any
 ) -> None:
@@ -58,17 +48,3 @@ def test_every_model_and_level_gives_finite_results_no_worse_than_it_started(
     start = np.bincount(ids, np.logaddexp(0, constant) - constant * y) / np.bincount(ids)
     objective = eqrm.ERM() if alpha is None else eqrm.EQRM(alpha)
     assert model.quantile_risk_ <= float(objective.of_risks(torch.from_numpy(start)))
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_the_noise_of_such_domains_is_announced(rows: Rows, name: str) -> None:
-    X, y, groups = rows
-    names = np.random.default_rng(0).permutation(np.unique(groups))
-    seen = np.isin(groups, names[: len(names) // 2])
-    model = MODELS[name](None).fit(X[seen], y[seen], groups=groups[seen])
-    unseen = model.measured_risks(X[~seen], y[~seen], groups[~seen])
-    split = eqrm.evaluation.noise_split(unseen.risks, unseen.counts, unseen.variances)
-    assert split.warning is not None
-    assert "sampling noise" in split.warning
-    report = eqrm.evaluate(domains=groups[~seen], losses={name: model.losses(X[~seen], y[~seen])})
-    assert "is sampling noise" in summarised(report).to_text()

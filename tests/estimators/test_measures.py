@@ -10,12 +10,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from eqrm import KDE, Level, LinearQRM, QRMClassifier, QRMRegressor, RiskRobustnessPath
-from eqrm.errors import LevelError, SettingError
+from eqrm.errors import SettingError
 from eqrm.estimators import LGBMQRMClassifier, XGBQRMClassifier, XGBQRMRegressor
 from eqrm.estimators.goal import Goal
 from eqrm.linear import LinearERM
 from eqrm.measures import MEASURES
-from eqrm.objectives import Superquantile
 from estimators.worlds import classes_world, numbers_world
 
 RISKS = np.array([0.3, 0.9, 0.1, 0.7, 0.5])
@@ -72,7 +71,7 @@ def test_the_level_of_worst_and_mean_is_fixed() -> None:
             model.certificate(world.X, world.y, world.groups + 1000)
 
 
-@pytest.mark.parametrize("measure", ["superquantile", "worst"])
+@pytest.mark.parametrize("measure", ["superquantile"])
 @pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 10}])
 def test_networks_lower_the_measure(measure: str, batches: dict[str, int]) -> None:
     world = classes_world(differ=1.5)
@@ -134,16 +133,3 @@ def test_linear_qrm_has_every_measure() -> None:
     )
     with pytest.raises(SettingError, match="measure='worst' has no level, so it has no path"):
         worst.path([0.5], *data)
-
-
-@pytest.mark.parametrize("distribution", ["kde", "gaussian"])
-def test_what_is_infinite_is_refused_with_a_remedy(distribution: str) -> None:
-    infinite = r"infinite\. Use distribution='empirical', whose superquantile at 1 is the largest"
-    for make in (
-        lambda: Goal.of(1.0, distribution, "superquantile"),
-        lambda: Superquantile(1.0, distribution),
-    ):
-        with pytest.raises(LevelError, match=infinite):
-            make()
-    with pytest.raises(SettingError, match="only the empirical distribution has"):
-        Goal.of(0.9, distribution, "worst")

@@ -87,24 +87,3 @@ def test_training_leaves_the_random_state_of_torch_and_numpy_alone() -> None:
     np.random.seed(3)  # noqa: NPY002
     QRMClassifier(model="mlp", erm_steps=2, steps=2, random_state=0).fit(*triple(world))
     assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
-
-
-def test_a_regression_network_predicts_in_the_units_of_the_target() -> None:
-    world = numbers_world()
-    y = 1000.0 + 50.0 * world.y
-    network = QRMRegressor(
-        None, model="mlp", hidden=(16,), learning_rate=0.03, erm_steps=150, steps=50, random_state=0
-    ).fit(world.X, y, world.groups)
-    linear = QRMRegressor(None).fit(world.X, y, world.groups)
-    assert network.domain_risks_.mean() < 1.2 * linear.domain_risks_.mean()
-
-
-def test_levels_of_a_network_start_from_each_other() -> None:
-    world = classes_world(2, differ=0.3)
-    base = QRMClassifier(
-        model="mlp", hidden=(8,), erm_steps=100, steps=100, learning_rate=0.02, random_state=0
-    )
-    erm, middle, high = base.fit_levels([None, 0.75, 0.9], *triple(world))
-    assert erm.domain_risks_.mean() <= high.domain_risks_.mean()
-    assert high.quantile_at(0.9) < erm.quantile_at(0.9)
-    assert middle.level_.alpha == pytest.approx(0.75)

@@ -18,8 +18,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
 import eqrm
@@ -109,16 +107,6 @@ def test_other_measures_are_minimised_too(measure: str) -> None:
     assert found.quantile_risk_ <= best + 1e-7
 
 
-def test_shift_alone_and_the_mean() -> None:
-    model, new = trained("two")
-    shifted = Recalibrated(model, scale=False).fit(new.X, new.y, groups=new.groups)
-    both = Recalibrated(model).fit(new.X, new.y, groups=new.groups)
-    mean = Recalibrated(model, alpha=None).fit(new.X, new.y, groups=new.groups)
-    assert shifted.correction_.scale == 1.0
-    assert both.quantile_risk_ <= shifted.quantile_risk_ <= both.uncorrected_quantile_risk_
-    assert mean.domain_risks_.mean() <= both.domain_risks_.mean()
-
-
 def test_a_model_that_is_not_fitted_is_corrected_by_domains_its_clones_have_not_seen() -> None:
     world = classes_world(3)
     found = Recalibrated(LogisticRegression(), cv=3).fit(world.X, world.y, groups=world.groups)
@@ -156,17 +144,6 @@ def test_groups_reach_an_eqrm_estimator_inside_also_by_routing() -> None:
         ).fit(world.X, world.y, groups=world.groups)
     assert routed.correction_ == plain.correction_
     assert len(search.best_estimator_.domains_) == 30
-
-
-def test_tables_with_strings_go_to_the_pipeline_inside() -> None:
-    world = classes_world(2)
-    frame = pd.DataFrame({"ward": np.where(world.X[:, 0] > 0, "A", "B")})
-    labels = np.where(world.y == 1, "ill", "well")
-    inside = make_pipeline(OneHotEncoder(), LogisticRegression())
-    found = Recalibrated(inside).fit(frame, labels, groups=world.groups)
-    assert set(found.predict(frame)) <= {"ill", "well"}
-    assert found.feature_names_in_.tolist() == ["ward"]
-    assert found.measured_risks(frame, labels, world.groups).domains == found.domains_
 
 
 def test_probabilities_of_exactly_0_and_1_and_scores_that_are_not_probabilities() -> None:
@@ -246,28 +223,18 @@ def test_a_foreign_model_is_supplied_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(restored.predict_proba(given), values.predict_proba(given))
 
 
-def test_unusable_predictions_are_refused_with_all_problems_at_once() -> None:
+def test_unusable_predictions_are_refused_with_all_their_rows() -> None:
     y, groups = np.array([0, 1, 2, 0, 1, 2]), [1, 1, 1, 2, 2, 2]
     table = np.full((6, 3), 1 / 3)
     table[1], table[3], table[4, 0] = np.nan, [2.0, -1.0, 0.0], 0.9
-    with pytest.raises(DomainDataError) as refusal:
+    with pytest.raises(DomainDataError, match=r"in 3 rows \(row 1, 3, 4\) they are missing"):
         Recalibrated().fit(table, y, groups=groups)
-    for part in (
-        "row 1) they are missing",
-        "row 3) they are not between",
-        "row 4) they do not add",
-    ):
-        assert part in str(refusal.value)
-    with pytest.raises(DomainDataError, match=r"3 classes.*\(n, 3\).*got \(6,\).*regression"):
+    with pytest.raises(DomainDataError, match=r"\(n, 3\), got shape \(6,\).*regression"):
         Recalibrated().fit(np.linspace(0, 1, 6), y, groups=groups)
     with pytest.raises(DomainDataError, match="Predictions must be numbers"):
         Recalibrated().fit(np.array(["a"] * 6), y, groups=groups)
-    with pytest.raises(SettingError, match=r"Did you mean 'classification'"):
-        Recalibrated(task="classify").fit(table, y, groups=groups)
-    with pytest.raises(SettingError, match="clip must be a number above 0"):
-        Recalibrated(clip=0.7).fit(table, y, groups=groups)
-    with pytest.raises(SettingError, match="cv must be an integer of at least 2"):
-        Recalibrated(cv=1).fit(table, y, groups=groups)
+    with pytest.raises(DomainDataError, match=r"one finite number per row: .* row 1"):
+        Recalibrated(task="regression").fit(table[:, 0], y, groups=groups)
     with pytest.raises(SettingError, match="cannot be recalibrated"):
         Recalibrated("model", task="regression").fit(table, y, groups=groups)
 

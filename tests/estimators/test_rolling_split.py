@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.dummy import DummyRegressor
-from sklearn.model_selection import TimeSeriesSplit, cross_val_score
+from sklearn.model_selection import TimeSeriesSplit
 
 from eqrm.errors import SettingError
 from eqrm.estimators import DomainRollingSplit
@@ -33,22 +31,12 @@ def test_a_rolling_origin_keeps_its_length_and_whole_domains() -> None:
         assert len(train) == 20
 
 
-def test_scikit_learn_takes_it() -> None:
-    y = np.random.default_rng(0).normal(size=24)
-    groups = np.repeat(np.arange(12), 2)
-    cv = DomainRollingSplit(6, 2)
-    scores = cross_val_score(DummyRegressor(), np.zeros((24, 1)), y, groups=groups, cv=cv)
-    assert len(scores) == 3
-    assert clone(cv, safe=False).train_size == 6
-
-
 @pytest.mark.parametrize(
     ("settings", "groups", "words"),
     [
         ({"train_size": 10, "test_size": 4}, list(range(12)), "A window of 14 domains"),
         ({"train_size": 0}, list(range(12)), "train_size must be an integer of at least 1"),
         ({"train_size": 2, "test_size": 2}, list("abcdefghijkl"), "got 'a'"),
-        ({"train_size": 2, "test_size": 2, "expanding": 1}, list(range(12)), "expanding must be"),
     ],
 )
 def test_refusals_name_the_problem(settings: dict[str, int], groups: list[int], words: str) -> None:

@@ -12,11 +12,10 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GroupKFold,
-    KFold,
     cross_val_predict,
     cross_val_score,
 )
@@ -36,8 +35,6 @@ from eqrm import (
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators import DomainShuffleSplit, superquantile_risk
 from estimators.worlds import World, classes_world, numbers_world
-
-NEED: dict[str, Any] = {"risk": 1.0, "probability": 0.5, "cv": 2}
 
 
 @pytest.fixture
@@ -86,27 +83,6 @@ def test_impossible_splits_are_refused(splitter: Any, groups: Any, message: str)
         list(splitter.split(np.zeros((4, 1)), groups=groups))
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: DomainShuffleSplit(test_size="half"), "test_size must be a share .*got 'half'"),
-        (lambda: DomainShuffleSplit(test_size=1.5), "test_size must be a share .*got 1.5"),
-        (lambda: DomainShuffleSplit(0), "n_splits must be an integer of at least 1, got 0"),
-        (lambda: DomainKFold(1), "n_splits must be an integer of at least 2, got 1"),
-        (lambda: DomainKFold(random_state="x"), "random_state must be None, .*got 'x'"),
-        (lambda: quantile_risk(0.9, "gausian"), "Did you mean 'gaussian'"),
-        (lambda: RiskRobustnessPath(levels=0.9).fit([[1.0]], [1], [1]), "levels must be a list"),
-        (
-            lambda: choose_level(LinearRegression(), [[1.0]] * 4, [1] * 4, list("abcd"), **NEED),
-            "LinearRegression has no parameter alpha",
-        ),
-    ],
-)
-def test_settings_that_make_no_sense_are_errors_of_settings(make: Any, message: str) -> None:
-    with pytest.raises(SettingError, match=message):
-        make()
-
-
 def risks_by_hand(model: Any, world: World) -> Any:
     """The log-loss of each domain, by scikit-learn and a loop."""
     probabilities = model.predict_proba(world.X)
@@ -133,14 +109,6 @@ def test_the_score_is_minus_the_quantile_of_risk(model: Any, alpha: float) -> No
     assert beyond == pytest.approx(-worst)  # 3 of 30 domains
 
 
-def test_a_regression_is_scored_by_its_squared_error() -> None:
-    world = numbers_world()
-    fitted = LinearRegression().fit(world.X, world.y)
-    errors = pd.Series((fitted.predict(world.X) - world.y) ** 2).groupby(world.groups).mean()
-    found = quantile_risk(1.0)(fitted, world.X, world.y, groups=world.groups)
-    assert found == pytest.approx(-errors.max())
-
-
 @pytest.mark.usefixtures("routing")
 def test_scorers_get_the_domains_of_the_scored_rows_in_cross_validation() -> None:
     world = uneven(classes_world(2))
@@ -164,13 +132,6 @@ def _triple(world: World) -> tuple[Any, Any, Any]:
     return world.X, world.y, world.groups
 
 
-def test_without_routing_the_scorer_says_what_to_do() -> None:
-    world = classes_world(2)
-    fitted = LogisticRegression().fit(world.X, world.y)
-    with pytest.raises(DomainDataError, match="enable_metadata_routing=True"):
-        quantile_risk(0.9)(fitted, world.X, world.y)
-
-
 @pytest.mark.parametrize("estimator", [QRMClassifier(), QRMRegressor()])
 def test_the_path_finds_what_separate_fits_find(estimator: Any) -> None:
     classify = isinstance(estimator, QRMClassifier)
@@ -186,16 +147,6 @@ def test_the_path_finds_what_separate_fits_find(estimator: Any) -> None:
         alone = clone(estimator).set_params(alpha=level).fit(*_triple(world))
         np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(risks, alone.domain_risks_, rtol=1e-5)
-
-
-def test_each_level_of_the_path_is_best_at_its_own_kde_quantile() -> None:
-    world = classes_world(2)
-    frontier = RiskRobustnessPath(levels=[None, 0.5, 0.75, 0.9]).fit(*_triple(world)).frontier_
-    for place, level in enumerate(frontier.levels):
-        if level is not None:
-            own = [model.quantile_at(level) for model in frontier.estimators]
-            assert int(np.argmin(own)) == place
-    assert int(frontier.training.means.argmin()) == 0
 
 
 def test_held_out_domains_are_judged_and_seen_ones_refused() -> None:
@@ -285,12 +236,3 @@ def test_probabilities_of_zero_cost_much_and_not_infinitely_much() -> None:
     world = classes_world(2)
     always = DummyClassifier(strategy="constant", constant=1).fit(world.X, world.y)
     assert np.isfinite(quantile_risk(0.9)(always, world.X, world.y, groups=world.groups))
-
-
-def test_folds_that_split_a_domain_are_refused_by_name() -> None:
-    world = classes_world(domains=12, rows=10)
-    with (
-        pytest.warns(UserWarning, match="groups parameter is ignored"),
-        pytest.raises(DomainDataError, match="trains and tests on the same domains"),
-    ):
-        choose_level(QRMClassifier(), *_triple(world), risk=1.0, probability=0.9, cv=KFold(5))

@@ -23,7 +23,6 @@ from eqrm.estimators.selection.surrogates import (
     RECALIBRATED,
     Surrogate,
     SurrogateChoice,
-    choose,
     cross_fit,
     trained_candidates,
 )
@@ -147,16 +146,6 @@ def test_of_equal_candidates_the_first_is_taken_and_nothing_is_averaged_where_it
     assert "averaged near" in usual.table()
 
 
-def test_no_candidate_is_a_quantile_below_the_median_and_the_goal() -> None:
-    for alpha in (0.3, 0.5, 0.76, 0.8, 0.85, 0.9):
-        levels = [s.level for s in trained_candidates(Level(alpha)) if s.measure == "quantile"]
-        assert all(level is not None and level.alpha >= min(alpha, 0.5) for level in levels)
-        assert Level(alpha) in levels
-    # One row per domain: the quantile at 0.2 has no minimum.
-    X, y, _ = world("rate", domains=12, rows=5)
-    QRMClassifier(alpha=0.8, surrogate="auto").fit(X, y, groups=np.arange(len(y)))
-
-
 @pytest.mark.parametrize("kind", ["rate", *in_full("slope", "numbers")])
 def test_auto_fits_what_it_chose(kind: str) -> None:
     X, y, ids = world(kind)
@@ -190,15 +179,6 @@ def test_a_chosen_model_is_saved_and_loaded(model: str, tmp_path: Path) -> None:
     assert again.surrogate_.table() == found.surrogate_.table()
 
 
-def test_boosted_trees_choose_too() -> None:
-    pytest.importorskip("xgboost")
-    X, y, ids = world("rate", domains=20, rows=30)
-    found = eqrm.XGBQRMClassifier(alpha=0.8, surrogate="auto", n_estimators=5, max_depth=2)
-    found.fit(X, y, groups=ids)
-    assert len(found.surrogate_.candidates) == 5
-    assert np.isfinite(found.losses(X, y)).all()
-
-
 def test_what_cannot_be_chosen_is_refused_or_said() -> None:
     X, y, ids = world("rate", domains=8, rows=20)
     with pytest.warns(EqrmWarning, match="at least 10 training domains"):
@@ -214,16 +194,6 @@ def test_what_cannot_be_chosen_is_refused_or_said() -> None:
     rare = np.where(ids == 0, 2, y)
     with pytest.raises(DomainDataError, match="Class 2 occurs in too few domains"):
         QRMClassifier(surrogate="auto").fit(X, rare, groups=ids)
-
-
-def test_weights_are_those_of_rows() -> None:
-    X, y, ids = world("rate", domains=12, rows=20)
-    weight = np.ones(len(ids))
-    level, groups = Level(0.8), as_groups(ids, len(ids))
-    fits = (ERM, Surrogate("quantile", level))
-    plain = choose(cross_fit(QRMClassifier(), fits, X, y, groups), level, fits[1:])
-    ones = choose(cross_fit(QRMClassifier(), fits, X, y, groups, weight), level, fits[1:])
-    np.testing.assert_allclose(ones.risks, plain.risks, rtol=1e-4)
 
 
 def test_a_second_fit_leaves_nothing_of_the_first() -> None:

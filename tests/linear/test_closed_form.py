@@ -13,7 +13,7 @@ import eqrm
 from eqrm import Level, LinearQRM
 from linear.solver_worlds import paper_world
 
-LEVELS = [0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.99999, Level(log_tail=-100), Level(log_tail=-1000)]
+LEVELS = [0.25, 0.5, 0.9, 0.999, Level(log_tail=-100), Level(log_tail=-1000)]
 DISTRIBUTIONS = {"kde": eqrm.KDE, "gaussian": eqrm.Gaussian, "empirical": eqrm.Empirical}
 
 

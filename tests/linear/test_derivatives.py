@@ -17,7 +17,7 @@ from eqrm.linear.linear_qrm import LinearVREx
 from eqrm.linear.solving.measures import Criterion, MeasureOfRisks
 from linear.solver_worlds import random_world
 
-LEVELS = [0.05, 0.3, 0.5, 0.9, 0.999, Level(log_tail=-50), Level(log_tail=-1000)]
+LEVELS = [0.3, 0.9, Level(log_tail=-1000)]
 Value = Callable[[Tensor], Tensor]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import lsq_linear, minimize
+from scipy.optimize import minimize
 from torch import Tensor
 
 import eqrm
@@ -197,30 +196,3 @@ def test_a_path_holds_what_single_fits_find() -> None:
     own = frontier.quantile_risks.diagonal()
     assert bool((own <= frontier.quantile_risks + 1e-9).all()), "each level wins its own column"
     assert bool(frontier.converged.all())
-
-
-@pytest.mark.parametrize("level", [0.5, 0.6, 0.75])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_mean_of_the_worst_domains_is_least_by_its_linear_programme(
-    seed: int, level: float
-) -> None:
-    """At the minimum some weights in [0, 1/((1−α)m)], summing to 1, make the slope vanish."""
-    moments = random_world(7, 3, seed=seed)
-    model = LinearQRM(level, "empirical", "superquantile").fit(moments)
-    assert model.converged_
-    theta = torch.from_numpy(np.append(model.coef_, model.intercept_))
-    slopes = torch.autograd.functional.jacobian(lambda t: moments.risks(t[:-1], t[-1]), theta)
-    most = 1.0 / ((1.0 - level) * 7)
-    risks = model.risks_
-    quantile = np.sort(risks)[math.ceil(level * 7) - 1]
-    bounds = [
-        (0.0, most) if abs(r - quantile) < 1e-6 else (most, most) if r > quantile else (0.0, 0.0)
-        for r in risks
-    ]
-    found = lsq_linear(
-        np.vstack([slopes.numpy().T, np.ones(7)]),
-        np.array([0.0] * 4 + [1.0]),
-        bounds=(np.array([b[0] for b in bounds]) - 1e-9, np.array([b[1] for b in bounds]) + 1e-9),
-        tol=1e-14,
-    )
-    assert found.cost < 1e-9

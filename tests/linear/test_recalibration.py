@@ -120,13 +120,6 @@ def test_scores_that_separate_the_classes_have_a_finite_correction() -> None:
     assert 10.0 < found.scale < 1e7
 
 
-def test_scores_that_are_all_the_same_are_shifted() -> None:
-    ids = np.repeat(np.arange(10), 20)
-    labels = np.random.default_rng(0).integers(0, 2, 200)
-    found = recalibrate(ScoredRows.of(np.zeros(200), labels, 2, ids), Level(0.9))
-    assert np.isfinite(found.shift)
-
-
 def test_many_rows_are_searched_by_some_and_solved_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = scored_rows(2, domains=40, each=200)
     at_once = recalibrate(rows, Level(0.9))
@@ -195,18 +188,3 @@ def test_a_constant_target_is_predicted_without_warnings(value: float, alpha: fl
     x = scores[:, None]
     model = eqrm.QRMRegressor(alpha=alpha, surrogate="auto", l2=1e-3).fit(x, target, groups)
     np.testing.assert_allclose(model.predict(x), target, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("most", [1, 3, 64])
-def test_some_rows_of_a_domain_are_spread_evenly_over_it(most: int) -> None:
-    """Beside floor(i·n/k), in Python's whole numbers, for domains of one row to beyond the cap."""
-    sizes = [1, most, most + 1, 2 * most - 1, 2 * most, 1000]
-    ids = np.repeat(np.arange(len(sizes)), sizes)
-    rows = ScoredRows.of(np.arange(len(ids), dtype=float), np.zeros(len(ids)), 0, ids)
-    found = rows.some(most)
-    begin = 0
-    for domain, size in enumerate(sizes):
-        kept = min(size, most)
-        at = [begin + place * size // kept for place in range(kept)]
-        assert found.scores[found.ends[domain] : found.ends[domain + 1]].tolist() == at
-        begin += size

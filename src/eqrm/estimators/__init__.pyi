@@ -9,8 +9,8 @@ from .model_files import save_model as save_model
 from .qrm_estimators import QRMClassifier as QRMClassifier
 from .qrm_estimators import QRMRegressor as QRMRegressor
 from .recalibrated import Recalibrated as Recalibrated
-from .selection.level_choice import choose_level as choose_level
-from .selection.robustness_path import RiskRobustnessPath as RiskRobustnessPath
+from .selection.levels import RiskRobustnessPath as RiskRobustnessPath
+from .selection.levels import choose_level as choose_level
 from .selection.scorers import quantile_risk as quantile_risk
 from .selection.scorers import superquantile_risk as superquantile_risk
 from .selection.splitters import DomainKFold as DomainKFold

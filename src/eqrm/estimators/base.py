@@ -40,11 +40,7 @@ from eqrm.risks import MeasuredRisks
 
 @dataclass(eq=False, repr=False)
 class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
-    """An estimator of a goal over domains. Base class, not to be used directly.
-
-    scikit-learn reads parameters from the signature of ``__init__`` and wants each of them stored
-    unchanged: exactly what a dataclass writes. Everything is checked in ``fit``.
-    """
+    """An estimator of a goal over domains. Base class, not to be used directly."""
 
     alpha: Level | float | str | None = 0.9
     _: KW_ONLY
@@ -162,11 +158,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
         self.correction_ = correction
 
     def quantile_at(self, alpha: Level | float | str) -> float:
-        """The α-quantile of the training domains' risks, by the distribution of the settings.
-
-        Without one, by a kernel density estimate. ``alpha`` may differ from the level that the
-        estimator was trained for.
-        """
+        """The α-quantile of the training domains' risks, at this or any other level."""
         check_is_fitted(self)
         goal = Goal.of(alpha, self.distribution, "quantile", self.bandwidth)
         return goal.value(self.domain_risks_)

@@ -1,12 +1,8 @@
 """Exact linear solutions level by level, each starting from its neighbour's.
 
-For log-loss: Newton's method with the exact Hessian within a trust region
-(:mod:`eqrm.linear.solving.newton`), in float64, from the minimiser of the mean risk. The mean risk
-is convex; a quantile is not, because domains of low risk may have a negative weight in its
-gradient. The trust region needs no convexity: it descends along negative curvature, and ends in a
-minimum to second order, near the minimiser of the mean risk. With more than ``NEWTON_UP_TO``
-parameters, L-BFGS takes over. Empirical superquantiles are convex:
-:mod:`eqrm.linear.solving.interior_point` minimises them.
+Log-loss is minimised by Newton's method within a trust region from the minimiser of the mean risk,
+beyond ``NEWTON_UP_TO`` parameters by L-BFGS; empirical superquantiles, which are convex, by
+:mod:`eqrm.linear.solving.interior_point`.
 """
 
 from __future__ import annotations
@@ -69,11 +65,7 @@ class QuadraticLevels:
         self.moments = standardised_moments(
             rows.X, rows.y, rows.groups, rows.sample_weight, self.scaling
         )
-        self.shared: dict[str, Any] = {
-            "l2": l2,
-            "fit_intercept": intercept,
-            "max_steps": max_steps,
-        }
+        self.shared: dict[str, Any] = {"l2": l2, "fit_intercept": intercept, "max_steps": max_steps}
 
     def at(self, goal: Goal) -> Solution:
         model = self._model(goal).fit(self.moments)
@@ -81,13 +73,8 @@ class QuadraticLevels:
         if self.scaling.intercept:
             table = np.append(table, [[model.intercept_]], axis=1)
         coefficients, intercepts = self.scaling.predictor(table)
-        return Solution(
-            coefficients[0],
-            float(intercepts[0]),
-            model.n_iter_,
-            model.converged_,
-            model.optimality_,
-        )
+        steps, proof = model.n_iter_, model.optimality_
+        return Solution(coefficients[0], float(intercepts[0]), steps, model.converged_, proof)
 
     def _model(self, goal: Goal) -> LinearModel:
         if goal.level is None or len(self.moments) < 2:

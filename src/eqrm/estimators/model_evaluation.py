@@ -69,17 +69,6 @@ def evaluate_model(
     Domains that a fitted estimator of eqrm was trained on are left out. A torch module is in
     evaluation mode meanwhile. What is cross-fitted tells how a model of all domains will do on new
     ones; its bounds are checked by simulation, not proven.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> rng = np.random.default_rng(0)
-    >>> X, day = rng.normal(size=(200, 2)), np.repeat(np.arange(20), 10)
-    >>> y = X[:, 0] + rng.normal(size=200) > 0
-    >>> fitted = LogisticRegression().fit(X[:100], y[:100])
-    >>> found = evaluate_model(fitted, X[100:], y[100:], day[100:])
-    >>> found.loss, len(found.domains)
-    ('log-loss', 10)
-    >>> len(evaluate_model(LogisticRegression(), X, y, day, cv=10).domains)
-    20
     """
     if isinstance(model, nn.Module):
         if y is not None or groups is not None or cv is not None or options:
@@ -184,16 +173,14 @@ def _predicted(model: Any, X: Any, target: NDArray[Any]) -> tuple[NDArray[Any], 
     if not hasattr(model, "predict_proba"):
         return target, np.asarray(model.predict(X)), "0-1"
     classes = np.asarray(model.classes_)
-    unknown = np.setdiff1d(target, classes)
-    if unknown.size:
+    from pandas import Index  # slow to import
+
+    labels = Index(classes).get_indexer(target)
+    if (labels < 0).any():
         raise DomainDataError(
-            f"y has the class {unknown[0]!r}, which the model was not trained on. Leave such rows "
-            "out."
+            f"y has the class {target[labels < 0][0]!r}, which the model was not trained on. Leave "
+            "such rows out."
         )
-    labels = np.searchsorted(classes, target) if (classes == np.sort(classes)).all() else None
-    if labels is None:
-        places = {label: place for place, label in enumerate(classes.tolist())}
-        labels = np.array([places[label] for label in target.tolist()])
     found = np.asarray(model.predict_proba(X))
     return labels, found[:, 1] if len(classes) == 2 else found, LOG_LOSS
 

@@ -44,15 +44,7 @@ LABELS = frozenset({"classes_", "feature_names_in_"})
 FITTED = (*ARRAYS, *sorted(LABELS), "domains_", "level_", "n_features_in_", "quantile_risk_")
 FITTED += ("converged_", "n_iter_")
 MOST_FEATURES = 10_000_000
-WRONG_CONTENT = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    IndexError,
-    OverflowError,
-    RecursionError,
-)
+WRONG_CONTENT = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What a file that was forged raises while a model is made of it."""
 WRITERS = (
     "Model files are written by 'eqrm train' (models/*.safetensors in its folder) and by "

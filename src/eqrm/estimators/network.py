@@ -1,8 +1,7 @@
 """Small networks trained by gradients: all rows in each step, or mini-batches of domains.
 
-The loop is written here and not left to :class:`eqrm.training.Trainer`, which is made for long
-runs in a process of their own: it seeds the global generators, handles signals, copies the rows of
-each batch, and knows neither weights of rows nor a penalty on weight matrices alone.
+Not by :class:`eqrm.training.Trainer`, which seeds the global generators, handles signals, copies
+the rows of each batch, and knows neither weights of rows nor a penalty on weight matrices alone.
 """
 
 from __future__ import annotations
@@ -140,9 +139,7 @@ class Examples:
         """The rows of each step, without end; None is all of them.
 
         No domain is repeated before all others have been used, nor is a row of a domain, as far as
-        its number of rows allows. :class:`eqrm.data.DomainBatches` draws domains anew in each step;
-        the remembered risks are then older, and the quantile reached in as many steps is a little
-        higher.
+        its number of rows allows: remembered risks are then younger than with domains drawn anew.
         """
         counts = torch.bincount(self.ids).tolist()
         some, most = min(domains or self.domains, self.domains), examples or max(counts)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import check_cv
 from sklearn.utils import ClassifierTags, RegressorTags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
@@ -20,7 +20,7 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, is_fitted, target_values, unchecked_rows
 from eqrm.estimators.model_files import ESTIMATORS, restored, state_of
-from eqrm.estimators.selection.splitters import fitted_clone, whole_folds
+from eqrm.estimators.selection.splitters import DomainKFold, fitted_clone
 from eqrm.estimators.tasks import Classification, Regression, class_positions, predicted_scores
 from eqrm.level import Level
 from eqrm.linear.recalibration import recalibrate
@@ -36,7 +36,6 @@ def _classifies(estimator: Recalibrated) -> bool:
     return estimator._task() != "regression"
 
 
-@dataclass(eq=False, repr=False, init=False)
 class Recalibrated(DomainEstimator):
     """A model whose scores are shifted and scaled for the smallest α-quantile of risk.
 
@@ -70,25 +69,7 @@ class Recalibrated(DomainEstimator):
     ``uncorrected_domain_risks_`` and ``uncorrected_quantile_risk_`` without it, ``level_``,
     ``task_`` and ``classes_``. ``certificate`` refuses domains of ``fit``, and those that an eqrm
     estimator inside was trained on; leave out the training domains of a foreign model yourself.
-
-    >>> import numpy as np
-    >>> generator = np.random.default_rng(0)
-    >>> day, logit = np.repeat(np.arange(40), 50), generator.normal(size=2000) * 2
-    >>> late = generator.random(2000) < 1 / (1 + np.exp(-logit - generator.normal(size=40)[day]))
-    >>> probability = 1 / (1 + np.exp(-1.5 * logit))  # of a model that is too sure
-    >>> model = Recalibrated(alpha=0.9).fit(probability, late, groups=day)
-    >>> bool(model.correction_.scale < 0.7)
-    True
-    >>> bool(model.quantile_risk_ < model.uncorrected_quantile_risk_)
-    True
     """
-
-    estimator: Any = None
-    scale: bool = True
-    cv: Any = 5
-    task: str = "auto"
-    clip: float = CLIP
-    random_state: Any = 0
 
     _rules: ClassVar[Mapping[str, Rule]] = {
         "scale": FLAG,
@@ -271,11 +252,12 @@ class Recalibrated(DomainEstimator):
 
     def _cross_fitted(self, rows: TrainingRows, in_domains: bool) -> Array:
         """Scores of all rows, each by a clone that has not seen its domain."""
-        folds = whole_folds(
-            rows, self.cv, self.random_state, self.task_ == "classification", in_domains
-        )
+        if is_integer(self.cv) and in_domains:
+            folds: Any = DomainKFold(int(self.cv), random_state=self.random_state)
+        else:
+            folds = check_cv(self.cv, rows.y, classifier=self.task_ == "classification")
         scores: Array | None = None
-        for train, test in folds:
+        for train, test in folds.split(rows.X, rows.y, rows.groups.ids if in_domains else None):
             fold = fitted_clone(self, rows, train)
             found = self._scores_of(fold, _safe_indexing(rows.X, test))
             if scores is None:

@@ -228,48 +228,37 @@ def _in_order(given: Array, known: NDArray[Any], classes: NDArray[Any]) -> Array
 
 
 def checked_predictions(values: Array, classes: int, first_row: int = 0) -> Array:
-    """Numbers (n,), or probabilities (n, K) or (n,) of the second of two; all problems at once.
+    """Numbers (n,), or probabilities (n, K) or (n,) of the second of two.
 
     ``first_row`` is the number of the first row, in errors.
     """
     shape = values.shape
-    if classes == 0:
-        if values.ndim == 2 and shape[1] == 1:
-            values = values[:, 0]
-        if values.ndim != 1:
-            raise DomainDataError(f"Predictions must be one number per row, got shape {shape}.")
-        problems = _rows_that("are missing or not finite", ~np.isfinite(values), first_row)
+    if not classes:
+        values = values[:, 0] if values.ndim == 2 and shape[1] == 1 else values
+        fits, needed = values.ndim == 1, "one finite number per row"
     else:
-        widths = (1, 2) if classes == 2 else (classes,)
-        if not (values.ndim == 1 and classes == 2) and not (
-            values.ndim == 2 and shape[1] in widths
-        ):
-            needed = "(n,) or (n, 2)" if classes == 2 else f"(n, {classes})"
-            raise DomainDataError(
-                f"y has {classes} classes, so probabilities must have shape {needed}, with the "
-                f"classes in sorted order; got {shape}. For predicted numbers, set "
-                "task='regression'."
-            )
-        table = values.reshape(len(values), -1)
-        absent = ~np.isfinite(table).all(axis=1)
-        outside = ~absent & ((table < 0.0) | (table > 1.0)).any(axis=1)
-        uneven = ~absent & ~outside & (np.abs(table.sum(axis=1) - 1.0) > SLACK_OF_SUM)
-        problems = _rows_that("are missing or not finite", absent, first_row)
-        problems += _rows_that(
-            "are not between 0 and 1 (if they are logits, apply the sigmoid or softmax; if they "
-            "are numbers, set task='regression')",
-            outside,
-            first_row,
+        fits = shape[1:] in {(classes,)} | ({(), (1,)} if classes == 2 else set())
+        needed = (
+            f"probabilities of {classes} classes in sorted order, of shape (n, {classes})"
+            f"{' or (n,)' if classes == 2 else ''}"
         )
-        if table.shape[1] > 1:
-            problems += _rows_that("do not add up to 1 within 1%", uneven, first_row)
-    if problems:
-        raise DomainDataError(f"Predictions cannot be used: {'; '.join(problems)}.")
+    if not fits:
+        raise DomainDataError(
+            f"Predictions must be {needed}, got shape {shape}. For numbers, set task='regression'."
+        )
+    table = values.reshape(len(values), -1)
+    good = np.isfinite(table).all(axis=1)
+    if classes:
+        good &= ((table >= 0.0) & (table <= 1.0)).all(axis=1)
+    if table.shape[1] > 1:
+        good &= np.abs(table.sum(axis=1) - 1.0) <= SLACK_OF_SUM
+    if not good.all():
+        wrong = (np.flatnonzero(~good) + first_row).tolist()
+        raise DomainDataError(
+            f"Predictions must be {needed}: in {counted(len(wrong), 'row')} (row {listed(wrong)}) "
+            "they are missing, not between 0 and 1, or do not add up to 1. If they are logits, "
+            "apply the sigmoid or softmax; if they are numbers, set task='regression'."
+            if classes
+            else f"Predictions must be {needed}: they are not in row {listed(wrong)}."
+        )
     return values
-
-
-def _rows_that(fault: str, bad: Any, first_row: int) -> list[str]:
-    places = np.flatnonzero(bad) + first_row
-    if not places.size:
-        return []
-    return [f"in {counted(places.size, 'row')} (row {listed(places.tolist())}) they {fault}"]

@@ -1,9 +1,4 @@
-"""Recalibration for a level: the shift and scale of scores with the smallest quantile of risk.
-
-The post-hoc way to a low quantile: no retraining, only the scores of a predictor. Two classes have
-one shift and one scale of the logit, K classes a shift each and one scale of their logits, and
-numbers an intercept and a slope. Solved by the Newton's method of the exact linear models.
-"""
+"""Recalibration for a level: the shift and scale of scores with the smallest quantile of risk."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Scores and targets of rows by domain, and the correction of such scores.
 
-Sums over millions of rows are made block by block, in threads: what is computed of a row is gone
-before the next block, so that memory holds little besides the scores themselves.
+Sums over millions of rows are made block by block, in threads, so that memory holds little besides
+the scores themselves.
 """
 
 from __future__ import annotations

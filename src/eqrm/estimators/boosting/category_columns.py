@@ -35,13 +35,6 @@ def learned_categories(X: Any) -> Categories:
             f"Category columns must be named by strings, got {listed(unusable)}. Rename the "
             "columns, for example X.columns = X.columns.astype(str)."
         )
-    for name, texts in found.items():
-        if len(set(texts)) < len(texts):
-            twice = next(text for place, text in enumerate(texts) if text in texts[:place])
-            raise DomainDataError(
-                f"Category column {name!r} has two categories that are {twice!r} as text. Rename "
-                "one of them."
-            )
     return found
 
 
@@ -53,9 +46,8 @@ def coded(X: Any, categories: Mapping[str, tuple[str, ...]]) -> Any:
     absent = [name for name in categories if name not in names]
     if absent:
         raise DomainDataError(
-            f"The model splits by the categories of column {listed(absent)}, and X is "
-            + ("a frame without it." if names else f"{type(X).__name__} without names.")
-            + " Pass a frame of pandas or polars with the columns of training."
+            f"X has no column {listed(absent)}, by whose categories the model splits. Pass a frame "
+            "of pandas or polars with the columns of training."
         )
     codes = {name: _codes(X[name], texts) for name, texts in categories.items()}
     for name, found in codes.items():

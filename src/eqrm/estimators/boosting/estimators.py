@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -225,8 +225,16 @@ class BoostedQRM(DomainEstimator):
     def _import_library(self) -> Any:
         return import_library(self._objective.package, type(self).__name__)
 
-    def _naming_settings(self, library: Any) -> AbstractContextManager[None]:
-        return naming_settings(self._objective.package, attrgetter(self._refusal)(library))
+    @contextmanager
+    def _naming_settings(self, library: Any) -> Iterator[None]:
+        """Turn what a library refuses into an error of settings, without its stack."""
+        try:
+            yield
+        except attrgetter(self._refusal)(library) as error:
+            told = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise SettingError(
+                f"{self._objective.package} rejected its parameters: {told.rstrip('.')}."
+            ) from error
 
     def _parameters(self) -> dict[str, Any]:
         """What the library's training call is told, without what was left to its defaults."""
@@ -312,16 +320,6 @@ class BoostedQRM(DomainEstimator):
             raise ValueError("its 'start' is not a finite number for each output")
         booster = self._checked_booster(state["booster"].numpy().tobytes(), outputs)
         self.booster_ = self._booster_of(self._import_library(), booster)
-
-
-@contextmanager
-def naming_settings(library: str, refusal: type[Exception]) -> Iterator[None]:
-    """Turn what a library refuses into an error of settings, without its stack."""
-    try:
-        yield
-    except refusal as error:
-        told = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise SettingError(f"{library} rejected its parameters: {told.rstrip('.')}.") from error
 
 
 def _warn_of_seen(train: Groups, validation: Groups) -> None:

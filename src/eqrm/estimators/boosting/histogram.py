@@ -1,8 +1,4 @@
-"""scikit-learn's histogram boosting, for plain training where no other library is installed.
-
-It takes no objective from outside, so nothing is trained for a level: the mean of the domains'
-risks is minimised, and :class:`eqrm.Recalibrated` corrects the scores for a level.
-"""
+"""scikit-learn's histogram boosting, for plain training where no other library is installed."""
 
 from __future__ import annotations
 

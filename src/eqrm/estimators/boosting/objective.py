@@ -1,22 +1,12 @@
 """EQRM as an objective for gradient boosting: domains are weighted anew in every round.
 
-The objective is a function of the domains' risks, Q(R_1 … R_m), and R_e is the mean loss of the
-rows of domain e. By the chain rule the gradient in the margin of row i of domain e is
+By the chain rule the gradient of an objective Q(R_1 … R_m) in the margin of row i of domain e is
 
     dQ/dF_i = w_e · (s_i/S_e) · dℓ_i/dF_i,      w_e = ∂Q/∂R_e,
 
-with s_i the row's weight (1 if none) and S_e their sum in the domain. Boosting libraries expect
-a *sum* over rows rather than a mean, so both derivatives are multiplied by S = Σ s_i. Then the
-rows' factors S·w_e·s_i/S_e have mean 1, and ``min_child_weight``, ``lambda`` and the learning
-rate mean what they mean with the built-in objectives: with one domain the numbers are the same.
-
-**Negative weights.** w_e of a domain of low risk is often negative (lower risks there widen the
-spread, and with it the bandwidth, which raises the quantile). The gradient keeps the sign; without
-it, it would be the gradient of something else. The Hessian must be positive for a leaf to have a
-finite value, so it uses another weight, v_e > 0 (``HESSIAN_WEIGHTS``).
-
-**ERM first.** Boosting for a level from nothing fits the domains of high risk before there is much
-to weigh them by. So the first rounds can be ERM's, as the paper begins its training.
+with s_i the row's weight (1 if none) and S_e their sum in the domain. It is multiplied by
+S = Σ s_i, because the libraries expect a sum over rows. The Hessian has another weight, v_e > 0
+(``HESSIAN_WEIGHTS``). docs/boosting.md says why.
 """
 
 from __future__ import annotations
@@ -31,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
-from eqrm.errors import DomainDataError, MissingExtraError, SettingError
+from eqrm.errors import DomainDataError, MissingExtraError
 from eqrm.estimators.boosting.losses import (
     BLOCK,
     LOSSES,
@@ -53,10 +43,7 @@ HESSIAN_WEIGHTS: Mapping[str, Callable[[Array], Array]] = {
     "positive": lambda w: np.maximum(w, 0.01 / w.size),
     "uniform": lambda w: np.full(w.size, 1.0 / w.size),
 }
-"""v_e from w_e. Measured on the flights (``benchmarks/boosting.py --hessians``): "positive" and
-"uniform" take steps that are too long where the weights are far from 1/m, and diverge with the
-weather at α = .99; "largest", max(|w_e|, 1/m), is the default: never less than ERM's Hessian, and
-never less than the size of the gradient."""
+"""v_e from w_e, compared by ``benchmarks/boosting.py --hessians``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +73,12 @@ class DomainTable:
         self.sample_weight = np.asarray(sample_weight, np.float64) if weighted else None
         counts = self.groups.counts.astype(np.float64)
         self.totals = counts if self.sample_weight is None else self.groups.sums(self.sample_weight)
-        self.present = self.totals > 0.0
         self._row_weight = (
             None if self.sample_weight is None else self.sample_weight.astype(np.float32)
         )
 
     def risks(self, margins: NDArray[Any]) -> Array:
-        """The risk of each domain that is present (m,)."""
+        """The risk of each domain (m,)."""
         return self._means(self.loss.losses(self._shaped(margins)))
 
     def gradient(
@@ -111,32 +97,23 @@ class DomainTable:
 
     def weigh(self, risks: Array, objective: RiskObjective) -> tuple[float, Array]:
         """The objective of the risks and its slope in each, or an error that names the domain."""
-        if not np.isfinite(risks).all():
-            everywhere = np.zeros(len(self.present))
-            everywhere[self.present] = risks
-            self.groups.refuse_diverged(everywhere)
+        self.groups.refuse_diverged(risks)
         return domain_weights(risks, objective)
 
     def start(self) -> Array:
         """The constant margins (one per output) with the lowest mean of domain risks."""
-        per_row = np.zeros(len(self.totals))
-        per_row[self.present] = 1.0 / (self.present.sum() * self.totals[self.present])
-        shares = per_row[self.groups.ids]
+        shares = (1.0 / (len(self.totals) * self.totals))[self.groups.ids]
         if self.sample_weight is not None:
             shares = shares * self.sample_weight
         return self.loss.best_constant(shares)
 
     def _means(self, losses: Floats) -> Array:
         weighted = losses if self._row_weight is None else losses * self._row_weight
-        sums = self.groups.sums(weighted)
-        if self.present.all():
-            return sums / self.totals
-        return np.asarray(sums[self.present] / self.totals[self.present])
+        return self.groups.sums(weighted) / self.totals
 
     def _scale(self, values: Floats, per_domain: Array) -> None:
         """Multiply rows in place by S · (weight of their domain) · s_i/S_e."""
-        factors = np.zeros(len(self.totals), dtype=np.float32)
-        factors[self.present] = self.totals.sum() * per_domain / self.totals[self.present]
+        factors = (self.totals.sum() * per_domain / self.totals).astype(np.float32)
         scratch = np.empty(BLOCK, np.float32)
         for block in blocks(len(values)):
             of_rows = scratch[: block.stop - block.start]
@@ -196,11 +173,6 @@ class BoostingObjective:
         erm_rounds: int = 0,
     ) -> None:
         import_library(self.package, type(self).__name__)
-        if not isinstance(domains, Mapping) or not domains:
-            raise SettingError(
-                "domains must map each dataset to the domain of each of its rows, as in "
-                f"{{dtrain: train_days, dvalid: valid_days}}, got {type(domains).__name__}."
-            )
         weight = HESSIAN_WEIGHTS[one_of(hessian_weight, HESSIAN_WEIGHTS, "hessian_weight")]
         self._measured = {"measure": measure, "distribution": distribution, "bandwidth": bandwidth}
         self.objective = self._objective_at(alpha)
@@ -260,14 +232,7 @@ class BoostingObjective:
 
 
 def metric_name(loss: str, objective: RiskObjective) -> str:
-    """What a curve of risks is called in the libraries' logs.
-
-    >>> from eqrm.objectives.risk_based import EQRM
-    >>> metric_name("log-loss", EQRM(0.9)), metric_name("squared", ERM())
-    ('log-loss-q0.9', 'squared-mean')
-    >>> metric_name("squared", Superquantile(0.9)), metric_name("squared", Superquantile(1))
-    ('squared-superquantile0.9', 'squared-worst')
-    """
+    """What a curve of risks is called in the libraries' logs."""
     if isinstance(objective, ERM):
         return f"{loss}-mean"
     level = str(getattr(objective, "level", ""))

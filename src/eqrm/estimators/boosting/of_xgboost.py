@@ -37,27 +37,6 @@ class XGBoostObjective(BoostingObjective):
     ``hessian_weight`` is how a domain counts in the Hessian (docs/boosting.md). The first
     ``erm_rounds`` minimise the mean risk. Set ``base_score`` to 0, so that margins start at 0 and
     all risks at ln 2.
-
-    >>> import numpy as np, xgboost
-    >>> rng = np.random.default_rng(0)
-    >>> X, days = rng.normal(size=(1200, 2)), np.repeat(np.arange(30), 40)
-    >>> y = rng.random(1200) < 1 / (1 + np.exp(-X[:, 0] - rng.normal(size=30)[days]))
-    >>> dtrain, dvalid = xgboost.DMatrix(X[:800], y[:800]), xgboost.DMatrix(X[800:], y[800:])
-    >>> objective = xgboost_objective({dtrain: days[:800], dvalid: days[800:]}, alpha=0.9)
-    >>> curve = {}
-    >>> booster = xgboost.train(
-    ...     {"base_score": 0.0, "max_depth": 2, "disable_default_eval_metric": True},
-    ...     dtrain,
-    ...     num_boost_round=10,
-    ...     obj=objective,
-    ...     custom_metric=objective.metric,
-    ...     evals=[(dvalid, "valid")],
-    ...     evals_result=curve,
-    ...     verbose_eval=False,
-    ... )
-    >>> quantiles = curve["valid"]["log-loss-q0.9"]
-    >>> len(quantiles), quantiles[-1] < quantiles[0]
-    (10, True)
     """
 
     package = "xgboost"

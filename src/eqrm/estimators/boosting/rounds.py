@@ -145,15 +145,7 @@ def _boost_together(
 
 
 def tree_settings(model: str, rows: int, categories: bool = False) -> dict[str, Any]:
-    """Parameters of the estimators of ``lightgbm``, ``xgboost`` or ``histogram``; none of others.
-
-    >>> tree_settings("lightgbm", 3_600)
-    {'num_leaves': 15, 'min_child_samples': 50}
-    >>> tree_settings("xgboost", 300_000)
-    {'max_depth': 0, 'booster_params': {'grow_policy': 'lossguide', 'max_leaves': 31}}
-    >>> tree_settings("linear", 3_600)
-    {}
-    """
+    """The size of the trees of ``lightgbm``, ``xgboost`` or ``histogram``; nothing for others."""
     leaves = LEAVES_OF_FEW if rows <= FEW_ROWS else LEAVES
     least = ROWS_OF_A_CATEGORY if categories else ROWS_OF_A_LEAF
     if model == "lightgbm":

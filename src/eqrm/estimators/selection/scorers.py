@@ -7,9 +7,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 
-from eqrm.errors import DomainDataError
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.groups import ROUTING, as_groups
+from eqrm.estimators.groups import as_groups
 from eqrm.estimators.tasks import row_losses
 from eqrm.level import Level
 
@@ -34,8 +33,6 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
 
     def score(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
         """The score of a fitted estimator on these rows."""
-        if groups is None:
-            raise DomainDataError(f"{self!r} needs groups, the domain of each row. {ROUTING}")
         losses = row_losses(estimator, X, y)
         risks = as_groups(groups, len(losses)).means(losses)
         return -self.of_risks(risks)
@@ -50,23 +47,6 @@ def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -
 
     The risk of a domain is the mean log-loss of its rows for classifiers, the mean squared error
     for regressions. For ``cross_val_score`` and ``GridSearchCV`` with metadata routing on.
-
-    >>> import numpy as np, sklearn
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.model_selection import GroupKFold, cross_val_score
-    >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> y, day = X[:, 0] > 0, np.arange(60) % 12
-    >>> with sklearn.config_context(enable_metadata_routing=True):
-    ...     scores = cross_val_score(
-    ...         LogisticRegression(),
-    ...         X,
-    ...         y,
-    ...         cv=GroupKFold(3),
-    ...         scoring=quantile_risk(0.9),
-    ...         params={"groups": day},
-    ...     )
-    >>> (scores < 0).all()
-    np.True_
     """
     return _checked(RiskScorer(alpha, "quantile", distribution))
 

@@ -144,11 +144,8 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
             one part of ``n_splits + 1``.
         gap: domains to leave out between training and testing.
 
-    >>> X, day = (
-    ...     np.zeros((6, 1)),
-    ...     ["2013-05", "2013-05", "2013-06", "2013-07", "2013-07", "2013-08"],
-    ... )
-    >>> for train, test in DomainTimeSplit(2, test_size=1).split(X, groups=day):
+    >>> day = ["2013-05", "2013-05", "2013-06", "2013-07", "2013-07", "2013-08"]
+    >>> for train, test in DomainTimeSplit(2, test_size=1).split(day, groups=day):
     ...     print(train, test)
     [0 1 2] [3 4]
     [0 1 2 3 4] [5]
@@ -308,21 +305,6 @@ def domain_folds(
                 f"{listed([domains.names[place] for place in both.tolist()])}. To fix this, {WHOLE}"
             )
         yield train, test
-
-
-def whole_folds(
-    rows: TrainingRows, cv: Any, random_state: Any, classifier: bool, in_domains: bool
-) -> Iterator[Split]:
-    """Training and test rows of each fold.
-
-    ``cv`` is how many folds of whole domains there are, or of rows where there are no domains; or
-    a splitter or list of splits, as it is.
-    """
-    if is_integer(cv) and in_domains:
-        folds: Any = DomainKFold(int(cv), random_state=random_state)
-    else:
-        folds = check_cv(cv, rows.y, classifier=classifier)
-    yield from folds.split(rows.X, rows.y, rows.groups.ids if in_domains else None)
 
 
 def fitted_clone(owner: Any, rows: TrainingRows, chosen: NDArray[np.int64] | None = None) -> Any:

@@ -1,11 +1,8 @@
 """Which surrogate reaches the lowest α-quantile on new domains: chosen by cross-fitting.
 
 The aim is the α-quantile of risk over *new* domains. What is minimised on the training domains to
-get there, the surrogate, may be something else: EQRM or the superquantile at this or another level,
-the mean risk (ERM), or the mean risk with scores recalibrated for the level. Each candidate is
-fitted to four fifths of the domains and measured on the others, five times over, so that every
-domain has a risk under a predictor that has not seen it. One of them is then chosen
-(:class:`SurrogateChoice`).
+get there, the surrogate, may be something else. Each candidate is fitted to four fifths of the
+domains and measured on the others, five times over, and one is chosen (:class:`SurrogateChoice`).
 """
 
 from __future__ import annotations
@@ -99,9 +96,8 @@ class CrossFitted:
 
     ``scores`` holds those of ``fits``, which are surrogates without correction; ``target`` (n,)
     are numbers, ``classes`` is K or 0; ``folds`` (n,) says in which fold a row was left out, −1 if
-    in none. ``in_time`` says that folds follow each other, each scored by what came before it: a
-    correction is then fitted to earlier folds, and the first one is not judged. ``drawn`` (n,) are
-    the rows that models and corrections are fitted to, where those are not all.
+    in none. With ``in_time`` a correction is fitted to earlier folds, and the first is not judged.
+    ``drawn`` (n,) are the rows that models and corrections are fitted to, where not all.
     """
 
     fits: tuple[Surrogate, ...]

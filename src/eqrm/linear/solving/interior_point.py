@@ -54,14 +54,8 @@ class _Variables:
 
     def moved(self, step: _Variables, part: float) -> _Variables:
         """After part of a step."""
-        return _Variables(
-            self.tau + part * step.tau,
-            self.threshold + part * step.threshold,
-            self.excess + part * step.excess,
-            self.slack + part * step.slack,
-            self.weights + part * step.weights,
-            self.spare + part * step.spare,
-        )
+        pairs = zip(vars(self).values(), vars(step).values(), strict=True)
+        return _Variables(*(value + part * change for value, change in pairs))
 
     @property
     def products(self) -> Array:
@@ -70,13 +64,8 @@ class _Variables:
 
     def room(self, step: _Variables) -> float:
         """The largest part of a step, at most 1, that violates no bound."""
-        pairs = (
-            (self.excess, step.excess),
-            (self.slack, step.slack),
-            (self.weights, step.weights),
-            (self.spare, step.spare),
-        )
-        steepest = max(float((-change / value).max()) for value, change in pairs)
+        bounded = ("excess", "slack", "weights", "spare")
+        steepest = max(float((-getattr(step, n) / getattr(self, n)).max()) for n in bounded)
         return 1.0 if steepest <= 1.0 else 1.0 / steepest
 
 

@@ -1,6 +1,7 @@
-"""Levels fitted side by side, the risk of each domain under each, and :func:`choose_level`.
+"""Levels fitted side by side, and the risk of each domain under each.
 
-A risk is either measured on given rows, or cross-fitted: by a model of other domains only.
+A risk is either measured on given rows (:class:`RiskRobustnessPath`), or cross-fitted, by a model
+of other domains only (:func:`choose_level`).
 """
 
 from __future__ import annotations
@@ -8,29 +9,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from eqrm.checks import CONFIDENCE, number, optional
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.estimators.base import refuse_seen
 from eqrm.estimators.fit_inputs import target_values
 from eqrm.estimators.groups import as_groups, required_groups
+from eqrm.estimators.qrm_estimators import QRMClassifier
 from eqrm.estimators.selection.splitters import WHOLE, domain_folds
 from eqrm.estimators.tasks import row_losses
 from eqrm.evaluation.inference.certificates import probability_bound
 from eqrm.evaluation.inference.risk_checks import checked_alpha
 from eqrm.evaluation.rounding import as_percent, percent_rounded_down
-from eqrm.level import Level
+from eqrm.level import WITHOUT_LEVEL, Level
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import aligned
 
 LevelOrMean = Level | None
+Self = TypeVar("Self", bound="RiskRobustnessPath")
 LEVELS = (None, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
@@ -56,10 +60,6 @@ class RisksByLevel:
     def quantiles(self) -> Array:
         """The quantiles (L, K) at ``columns``."""
         return self.quantile([level.alpha for level in self.columns]).T
-
-    def at(self, level: Level) -> Array:
-        """The quantiles (L,) at one level."""
-        return self.quantile(level.alpha)
 
     def quantile(self, share: float | Sequence[float]) -> Array:
         """The smallest risk (L,) that this share of the domains does not exceed."""
@@ -103,14 +103,9 @@ def cross_fitted(
 
 
 def fit_levels(
-    estimator: Any,
-    levels: Sequence[LevelOrMean],
-    X: Any,
-    y: Any,
-    groups: Any,
-    sample_weight: Any = None,
+    estimator: Any, levels: Sequence[LevelOrMean], X: Any, y: Any, groups: Any
 ) -> list[Any]:
-    """A fitted estimator per level: by its own ``fit_levels``, or one after the other.
+    """A fitted estimator per level.
 
     Of a pipeline, the last step has the level; the steps before it are fitted once.
     """
@@ -120,26 +115,20 @@ def fit_levels(
         features = whole[:-1].fit_transform(X, y) if len(whole) > 1 else X
         models = fit_levels(last, levels, features, y, groups)
         return [Pipeline([*whole.steps[:-1], (name, model)]) for model in models]
-    if hasattr(estimator, "fit_levels"):
-        found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups, sample_weight)
-        return found
-    if "alpha" not in estimator.get_params():
+    if not hasattr(estimator, "fit_levels"):
         raise SettingError(
-            f"{type(estimator).__name__} has no parameter alpha, so it cannot be fitted to levels. "
-            "Use one of eqrm's estimators, such as QRMClassifier."
+            f"{type(estimator).__name__} cannot be fitted to levels. Use one of eqrm's estimators, "
+            "such as QRMClassifier."
         )
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    each = [clone(estimator).set_params(alpha=a) for a in levels]
-    return [model.fit(X, y, groups=groups, **weights) for model in each]
+    found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups)
+    return found
 
 
 def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:
     """A list of levels that do not repeat; None is ERM."""
-    if not isinstance(levels, (list, tuple, np.ndarray)) or not len(levels):
-        raise SettingError(f"levels must be a list of levels, such as [0.5, 0.9], got {levels!r}.")
     found = tuple(None if level is None else Level.of(level) for level in levels)
-    if len(set(found)) < len(found):
-        raise SettingError("levels must not repeat.")
+    if not found or len(set(found)) < len(found):
+        raise SettingError(f"levels must be different levels, such as [0.5, 0.9], got {levels!r}.")
     return found
 
 
@@ -154,9 +143,7 @@ def level_name(level: LevelOrMean) -> str:
 class LevelChoice(RisksByLevel):
     """What :func:`choose_level` found. Printing it gives a table and a sentence.
 
-    ``met`` says whether any level meets the requirement, and ``level`` is the one that does with
-    the lowest mean risk (None if that is ERM, or if none does). All numbers are cross-fitted: each
-    domain's risk is measured by models that have not seen it.
+    All numbers are cross-fitted: each domain's risk is measured by models that have not seen it.
     """
 
     risk: float
@@ -267,21 +254,101 @@ def choose_level(
     models of different folds differ a little, so this is a bound for their kind, not for one of
     them: for a guarantee of the final predictor, use its ``certificate`` on domains that were not
     used at all.
-
-    >>> import numpy as np
-    >>> from eqrm import QRMRegressor
-    >>> generator = np.random.default_rng(0)
-    >>> hospital = np.repeat(np.arange(60), 15)
-    >>> X = generator.normal(size=(900, 2))
-    >>> slopes = np.where(hospital % 8 == 0, -1.0, 1.0)  # reversed in some hospitals
-    >>> y = X[:, 0] + slopes * X[:, 1] + 0.3 * generator.normal(size=900)
-    >>> choice = choose_level(QRMRegressor(), X, y, hospital, risk=2.5, probability=0.95)
-    >>> choice.met, choice.level
-    (True, Level(0.99))
-    >>> print(choose_level(QRMRegressor(), X, y, hospital, risk=0.5, probability=0.95).sentence)
-    No level meets the requirement of a risk of at most 0.5 on 95% of new domains. The closest ...
     """
     limit, share = number().check(risk, "risk"), checked_alpha(probability)
     asked = optional(CONFIDENCE).check(confidence, "confidence")
     by_level = cross_fitted(estimator, distinct_levels(levels), X, y, groups, cv)
     return LevelChoice(**vars(by_level), risk=limit, probability=share, confidence=asked)
+
+
+@dataclass(frozen=True, eq=False)
+class RiskFrontier:
+    """A fitted predictor per level, with its risks on training and on held-out domains.
+
+    See :class:`RiskRobustnessPath`.
+    """
+
+    estimators: tuple[Any, ...]
+    training: RisksByLevel
+    held_out: RisksByLevel | None
+
+    @property
+    def levels(self) -> tuple[LevelOrMean, ...]:
+        """The level of each estimator; None is ERM."""
+        return self.training.levels
+
+    @property
+    def judged(self) -> RisksByLevel:
+        """Risks on held-out domains where there are any, else on the training domains."""
+        return self.training if self.held_out is None else self.held_out
+
+    def trained_for(self, alpha: Level | float | str | None) -> Any:
+        """The predictor of one level of the grid; None is ERM."""
+        level = None if alpha is None else Level.of(alpha)
+        if level not in self.levels:
+            known = ", ".join(level_name(each) for each in self.levels)
+            raise SettingError(f"{level_name(level)} is not among the levels fitted: {known}.")
+        return self.estimators[self.levels.index(level)]
+
+    def __str__(self) -> str:
+        parts = [("training domains", self.training)]
+        if self.held_out is not None:
+            parts.append(("held-out domains", self.held_out))
+        return "\n\n".join(self._table(title, part) for title, part in parts)
+
+    def _table(self, title: str, part: RisksByLevel) -> str:
+        numbers = np.column_stack([part.means, part.quantiles])
+        best = numbers.argmin(axis=0)
+        cells = [
+            [f"{v:.4f}{'*' if best[j] == i else ' '}" for j, v in enumerate(row)]
+            for i, row in enumerate(numbers)
+        ]
+        header = ["mean", *(f"q({level})" for level in part.columns)]
+        table = part.table(header, cells)
+        return f"risk on {len(part.domains)} {title} (* = best)\n{table}"
+
+
+class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
+    """Fits a grid of levels, each from its neighbour's solution: the risk-robustness frontier.
+
+    Args:
+        estimator: what is fitted at each level, :class:`eqrm.QRMClassifier` unless given; its own
+            alpha is not used. A pipeline's last step has the level, and the steps before it are
+            fitted once. Its measure is what is minimised at each level.
+        levels: the levels to fit; None among them is ERM. The measures ``"worst"`` and ``"mean"``
+            have none: the path is then ERM and the smallest worst risk, or ERM alone.
+
+    After ``fit``, ``frontier_`` has ``levels``, ``estimators``, and their risks on ``training`` and
+    ``held_out`` domains (``risks`` (L, m), ``means`` (L,), ``quantiles`` (L, K)). Printing it gives
+    a table, and ``frontier_.trained_for(0.9)`` one of the predictors.
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        levels: Sequence[Level | float | str | None] = LEVELS,
+    ) -> None:
+        self.estimator = estimator
+        self.levels = levels
+
+    def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
+        """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.
+
+        Raises if held-out domains are also among the training domains.
+        """
+        base = QRMClassifier() if self.estimator is None else clone(self.estimator)
+        last = base[-1] if isinstance(base, Pipeline) else base
+        measure = getattr(last, "measure", "quantile")
+        levels = distinct_levels(self.levels)
+        if measure in WITHOUT_LEVEL:
+            levels = (None,) if measure == "mean" else (None, Level(1.0))
+        names = as_groups(groups, _num_samples(X)).names
+        if held_out is not None:
+            refuse_seen(as_groups(held_out[2], len(held_out[1])).names, names)
+        models = fit_levels(base, levels, X, y, groups)
+        self.frontier_ = RiskFrontier(
+            tuple(models),
+            measured(models, levels, (X, y, groups)),
+            None if held_out is None else measured(models, levels, held_out),
+        )
+        return self

@@ -112,15 +112,6 @@ def test_a_saved_model_knows_its_categories(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
 
 
-def test_early_stopping_and_the_choice_of_what_is_minimised_take_frames() -> None:
-    frame, y, days = world()
-    stopped = eqrm.XGBQRMRegressor(0.9, n_estimators=5, early_stopping_rounds=2)
-    assert stopped.fit(frame, y, groups=days).predict(frame).shape == y.shape
-    chosen = eqrm.LGBMQRMRegressor(0.9, n_estimators=3, surrogate="auto", random_state=0)
-    assert chosen.fit(frame, y, groups=days).categories_ == {"city": tuple(CITIES)}
-    assert np.isfinite(chosen.predict(frame)).all()
-
-
 def test_columns_must_have_names() -> None:
     with pytest.raises(DomainDataError, match="named by strings, got 7"):
         learned_categories(pd.DataFrame({7: pd.Categorical(["a"])}))

@@ -125,21 +125,6 @@ def test_no_other_optimiser_finds_a_lower_quantile(
     assert best <= end.value + 1e-7  # and it is the same function
 
 
-@pytest.mark.parametrize("alpha", [0.75, 0.9])
-def test_the_empirical_quantile_is_a_minimum_too(alpha: float) -> None:
-    world = classes_world(2)
-    posed = problem(world)
-    measure = Goal.of(alpha, "empirical").measure(30)
-    end = posed.least(measure)[0]
-    criterion = MeasureOfRisks(posed.risks, measure, posed.penalty)
-    assert criterion.at(end.theta).value < criterion.at(posed.least_mean.theta).value
-    generator = np.random.default_rng(0)
-    for size in (1e-3, 1e-2, 1e-1):
-        for _ in range(50):
-            near = end.theta + size * generator.normal(size=len(end.theta))
-            assert criterion.at(near).value > end.value - 1e-9
-
-
 def test_many_parameters_are_solved_by_lbfgs_to_the_same_minimum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -171,13 +156,3 @@ def test_threads_and_long_domains_change_nothing(
     np.testing.assert_allclose(
         here.weighted_hessian(weights), there.weighted_hessian(weights), atol=1e-12
     )
-
-
-@pytest.mark.parametrize("alpha", ["1-e^-100", "1-e^-1000"])
-def test_levels_next_to_one_make_risks_equal(alpha: str) -> None:
-    """All risks are equal at 0, and hardly anywhere else where coefficients differ by domain."""
-    world = classes_world(2, domains=10)
-    model = eqrm.QRMClassifier(alpha, l2=1e-6).fit(world.X, world.y, world.groups)
-    erm = eqrm.QRMClassifier(None, l2=1e-6).fit(world.X, world.y, world.groups)
-    assert np.ptp(model.domain_risks_) < 0.05 * np.ptp(erm.domain_risks_)
-    assert model.quantile_risk_ <= np.log(2.0) + 1e-6

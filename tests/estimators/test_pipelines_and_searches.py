@@ -102,15 +102,6 @@ def test_a_pipeline_is_its_steps_one_after_the_other(estimator: Any) -> None:
     np.testing.assert_allclose(predictions(pipeline, world.X), predictions(alone, rows.X))
 
 
-@pytest.mark.parametrize("estimator", CASES)
-def test_without_routing_a_pipeline_takes_groups_by_the_name_of_its_step(estimator: Any) -> None:
-    world = world_of(estimator)
-    pipeline = make_pipeline(StandardScaler(), clone(estimator))
-    step = pipeline.steps[-1][0]
-    pipeline.fit(world.X, world.y, **{f"{step}__groups": world.groups})
-    assert len(pipeline[-1].domains_) == DOMAINS
-
-
 @pytest.mark.usefixtures("routing")
 @pytest.mark.parametrize("estimator", CASES)
 def test_a_search_over_whole_domains_fits_every_setting_and_the_best_to_all(estimator: Any) -> None:

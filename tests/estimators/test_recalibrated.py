@@ -23,7 +23,6 @@ from sklearn.svm import LinearSVC
 import eqrm
 from eqrm import DomainKFold, QRMClassifier, QRMRegressor, Recalibrated, load_model, save_model
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
-from eqrm.linear.scored_rows import Correction, ScoredRows
 from estimators.worlds import World, classes_world, numbers_world
 
 Model = Any
@@ -84,27 +83,6 @@ def test_nothing_else_that_shifts_and_scales_has_a_lower_quantile() -> None:
     assert kde_quantile(risks) == pytest.approx(found.quantile_risk_, rel=1e-12)
     assert found.quantile_risk_ <= best + 1e-8
     assert found.uncorrected_quantile_risk_ == pytest.approx(value([0.0, 1.0]), rel=1e-6)
-
-
-@pytest.mark.parametrize("measure", ["superquantile", "worst"])
-def test_other_measures_are_minimised_too(measure: str) -> None:
-    model, new = trained("two")
-    alpha = 0.8 if measure == "superquantile" else 1.0
-    found = Recalibrated(model, alpha, measure=measure).fit(new.X, new.y, groups=new.groups)
-    logits, signs = model.decision_function(new.X), np.where(new.y == 1, 1.0, -1.0)
-    tail = 3 if measure == "superquantile" else 1  # a fifth of 15 domains, or one
-
-    def value(parameters: Any) -> float:
-        losses = np.logaddexp(0.0, -signs * (parameters[0] + parameters[1] * logits))
-        risks = pd.Series(losses).groupby(new.groups).mean().to_numpy()
-        return float(np.sort(risks)[-tail:].mean())
-
-    exact = {"xatol": 1e-10, "fatol": 1e-12, "maxiter": 4000}
-    best = minimize(value, [0.0, 0.3], method="Nelder-Mead", options=exact).fun
-    assert found.quantile_risk_ == pytest.approx(
-        value([found.correction_.shift, found.correction_.scale]), rel=1e-6
-    )
-    assert found.quantile_risk_ <= best + 1e-7
 
 
 def test_a_model_that_is_not_fitted_is_corrected_by_domains_its_clones_have_not_seen() -> None:
@@ -244,12 +222,3 @@ def test_a_class_without_rows_is_refused() -> None:
     some = new.rows(new.y < 2)
     with pytest.raises(DomainDataError, match="no row of the class 2"):
         Recalibrated(model).fit(some.X, some.y, groups=some.groups)
-
-
-def test_without_groups_only_the_mean_is_minimised() -> None:
-    model, new = trained("two")
-    with pytest.raises(DomainDataError, match="groups are missing"):
-        Recalibrated(model).fit(new.X, new.y)
-    found = Recalibrated(model, alpha=None).fit(new.X, new.y)
-    rows = ScoredRows.of(model.decision_function(new.X), new.y, 2, np.zeros(len(new.y), int))
-    assert found.quantile_risk_ < float(rows.risks(Correction())[0])

@@ -119,33 +119,6 @@ def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
         assert not replace(choice, level=level, risks=few).lognormal
 
 
-def test_a_law_far_above_the_largest_risk_is_not_trusted() -> None:
-    # Two kinds of domains: most have no risk to speak of.
-    rng = np.random.default_rng(0)
-    hard = rng.random(30) < 0.3
-    risks = np.where(hard, 1e-2, 1e-12) * np.exp(0.1 * rng.normal(size=(4, 30)))
-    risks[2] *= 1e-4
-    names = (ERM, *RECALIBRATED, Surrogate("quantile", Level(0.98)))
-    choice = SurrogateChoice(Level(0.98), names, risks)
-    assert not choice.lognormal
-    assert choice.chosen == RECALIBRATED[1]
-    assert 0.0 <= choice.optimism < risks.max()
-
-
-def test_of_equal_candidates_the_first_is_taken_and_nothing_is_averaged_where_it_cannot_be() -> (
-    None
-):
-    risks = np.full((4, 30), 0.7) * (1.0 + 1e-14 * np.arange(4)[::-1, None])
-    names = (ERM, *RECALIBRATED, Surrogate("quantile", Level(0.9)))
-    tied = SurrogateChoice(Level(0.9), names, risks)
-    assert tied.chosen == ERM
-    drawn = np.random.default_rng(0).lognormal(size=(4, 30))
-    deep = SurrogateChoice(Level(log_tail=-1000.0), names, drawn)
-    assert "averaged" not in deep.table()
-    usual = SurrogateChoice(Level(0.9), names, drawn)
-    assert "averaged near" in usual.table()
-
-
 @pytest.mark.parametrize("kind", ["rate", *in_full("slope", "numbers")])
 def test_auto_fits_what_it_chose(kind: str) -> None:
     X, y, ids = world(kind)

@@ -6,14 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
+from sklearn.model_selection import TimeSeriesSplit
 
-from eqrm import QRMRegressor, quantile_risk
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators import DomainTimeSplit
-from estimators.worlds import numbers_world
 
 
 @pytest.mark.parametrize(
@@ -55,33 +51,6 @@ def test_nothing_of_the_future_is_trained_on(settings: dict[str, Any]) -> None:
         assert not set(began[inside["test"]]) & set(began[outside])  # whole moments
         tested += inside["test"].tolist()
     assert len(tested) == len(set(tested))
-
-
-def test_in_cross_validation_times_are_routed_and_groups_have_an_order_of_their_own() -> None:
-    world = numbers_world()
-    names = np.array([f"d{(g * 7) % 100:03d}" for g in world.groups])  # not in the order of time
-    cv = DomainTimeSplit(3)
-    with sklearn.config_context(enable_metadata_routing=True):
-        routed = cross_val_score(
-            QRMRegressor(0.9),
-            world.X,
-            world.y,
-            cv=cv,
-            scoring=quantile_risk(0.9),
-            params={"groups": names, "times": world.groups},
-        )
-        search = GridSearchCV(
-            QRMRegressor(), {"alpha": [None, 0.9]}, cv=cv, scoring=quantile_risk(0.9)
-        ).fit(world.X, world.y, groups=names, times=world.groups)
-    by_hand = []
-    for train, test in cv.split(world.X, groups=world.groups):
-        model = QRMRegressor(0.9).fit(world.X[train], world.y[train], names[train])
-        score = quantile_risk(0.9)(model, world.X[test], world.y[test], groups=names[test])
-        by_hand.append(score)
-    np.testing.assert_allclose(routed, by_hand)
-    assert search.n_splits_ == 3
-    plain = cross_val_score(LinearRegression(), world.X, world.y, groups=world.groups, cv=cv)
-    assert len(plain) == 3
 
 
 @pytest.mark.parametrize(

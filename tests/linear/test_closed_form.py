@@ -50,20 +50,6 @@ def test_coefficients_go_monotonically_to_the_causal_ones(distribution: str) -> 
     assert abs(float(cause[-1]) - 1.0) < 1e-12
 
 
-def test_a_level_of_1_minus_e_to_the_minus_1e30_is_solved_where_samples_are_finite() -> None:
-    scm_risks = torch.Generator().manual_seed(3)
-    groups = torch.arange(40).repeat_interleave(300)
-    cause = torch.randn(len(groups), generator=scm_risks, dtype=torch.float64)
-    target = cause + 2.0**0.5 * torch.randn(len(groups), generator=scm_risks, dtype=torch.float64)
-    noise = torch.rand(40, generator=scm_risks, dtype=torch.float64)[groups] * 3.0
-    effect = target + noise * torch.randn(len(groups), generator=scm_risks, dtype=torch.float64)
-    model = LinearQRM(Level(log_tail=-1e30)).fit(
-        torch.stack([cause, effect], dim=1), target, groups
-    )
-    assert model.converged_
-    assert model.risks_.std() < eqrm.linear.LinearERM().fit(model.moments_).risks_.std()
-
-
 @pytest.mark.parametrize("seed", [5, 78])
 def test_a_minimum_at_1e30_is_followed_along_the_kink(seed: int) -> None:
     """From the least mean risk, Newton's method stops where the risks are equal, at (0.55, 0)."""

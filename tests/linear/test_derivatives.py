@@ -119,22 +119,6 @@ def test_rounded_kinks_have_derivatives_too(distribution: str, measure: str) -> 
     assert_derivatives_match(criterion.smoothed(0.5), np.array([0.3, -0.8, 0.5]))
 
 
-def test_rounding_vanishes_with_the_smoothing() -> None:
-    moments = random_world(9, 2, seed=4)
-    theta = np.array([0.3, -0.8, 0.5])
-    for measure in ("quantile", "superquantile"):
-        for level in (0.0, 0.4, 0.75, 0.99, 1.0):
-            model = LinearQRM(level, "empirical", measure)
-            problem, coordinates = model._pose(moments)
-            risks = moments.risks(*coordinates.predictor(theta))
-            exact = float(getattr(eqrm.Empirical(risks), measure)(level))
-            criterion = problem.criterion
-            assert criterion.at(theta).value == pytest.approx(exact, rel=1e-12)
-            if isinstance(criterion, MeasureOfRisks) and criterion.measure.has_kinks:
-                near = criterion.smoothed(1e-6).at(theta).value
-                assert near == pytest.approx(exact, rel=1e-5)
-
-
 def test_nearly_equal_risks_keep_their_digits() -> None:
     """At β2 = 1e-9 the spread of the risks is 1e-18 of the risks themselves."""
     covariance = [[[1, 1, 1], [1, 3 + s, 3], [1, 3, 3]] for s in (0.5, 1.0, 3.0)]

@@ -147,18 +147,6 @@ def test_ridge_is_added_to_the_objective_and_spares_the_intercept() -> None:
     assert model.value_ == pytest.approx(residual + 0.5 * float(expected @ expected), rel=1e-9)
 
 
-def test_risks_and_predictions_are_those_of_the_rows() -> None:
-    X, y, groups = draws()
-    model = LinearQRM(0.8).fit(X, y, groups)
-    errors = torch.from_numpy((y - model.predict(X)) ** 2)
-    expected = eqrm.domain_risks(errors, groups).values
-    np.testing.assert_allclose(model.risks_, expected, rtol=1e-7)
-    assert model.value_ == pytest.approx(float(eqrm.KDE(expected).quantile(0.8)), rel=1e-12)
-    tensor = model.predict(torch.from_numpy(X))
-    assert isinstance(tensor, Tensor)
-    np.testing.assert_allclose(tensor.numpy(), model.predict(X))
-
-
 def test_shifted_and_scaled_columns_change_the_coefficients_alone() -> None:
     X, y, groups = draws()
     model = LinearQRM(0.9).fit(X, y, groups)

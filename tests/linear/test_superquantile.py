@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
-from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
+from eqrm import LinearQRM, QRMClassifier, QRMRegressor
 from eqrm.linear import LinearERM
-from eqrm.linear.solving.interior_point import minimise_superquantile
-from eqrm.linear.solving.kernel_measures import WorstShare
-from eqrm.linear.solving.measures import MeasureOfRisks
-from eqrm.linear.solving.newton import Optimality, ParameterMetric
-from eqrm.linear.solving.risk_functions import Array, RiskFunctions, RisksAt
+from eqrm.linear.solving.newton import Optimality
+from eqrm.linear.solving.risk_functions import Array
 from linear.solver_worlds import random_world
 from linear.superquantile_programs import Case, cases, stored_values
 
@@ -76,90 +70,6 @@ def test_the_weights_of_the_proof_give_the_same_predictor(case: Case) -> None:
     size = np.abs(weights * slopes).sum()
     assert np.abs(gradient).max() <= 1e-8 * size
     assert abs(float((weights * slopes).sum())) <= 1e-8 * size
-
-
-@dataclass(frozen=True, eq=False)
-class LinearRisks(RiskFunctions):
-    """R_e = a_e + b_eᵀθ: no curvature at all."""
-
-    offsets: Array
-    gradients: Array
-
-    @property
-    def parameters(self) -> int:
-        return self.gradients.shape[1]
-
-    def at(self, theta: Array) -> RisksAt:
-        return LinearRisksAt(self, theta)
-
-
-class LinearRisksAt(RisksAt):
-    def __init__(self, functions: LinearRisks, theta: Array) -> None:
-        self.functions = functions
-        values = functions.offsets + functions.gradients @ theta
-        self.mean = float(values.mean())
-        self.spread = values - self.mean
-
-    @property
-    def slopes(self) -> tuple[Array, Array]:
-        mean = self.functions.gradients.mean(axis=0)
-        return mean, self.functions.gradients - mean
-
-    def weighted_hessian(self, weights: Array) -> Array:
-        return np.zeros((self.functions.parameters,) * 2)
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_linear_program_finds_the_same_value(alpha: float, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    m, p = 60, 3
-    risks = LinearRisks(generator.uniform(1.0, 3.0, m), generator.normal(size=(m, p)))
-    measure = WorstShare(Level(alpha), m)
-    metric = ParameterMetric.of(np.eye(p), 1.0)
-    criterion = MeasureOfRisks(risks, measure, np.zeros(p))
-    end = minimise_superquantile(criterion, measure.weight_limit, np.zeros(p), metric, 100)
-    # Variables θ, t, s: minimise t + c Σ s with s ≥ 0 and s ≥ a + Bθ − t.
-    costs = np.concatenate([np.zeros(p), [1.0], np.full(m, measure.weight_limit)])
-    left = np.hstack([risks.gradients, -np.ones((m, 1)), -np.eye(m)])
-    bounds = [(None, None)] * (p + 1) + [(0.0, None)] * m
-    program = linprog(costs, left, -risks.offsets, bounds=bounds)
-    assert program.status == 0
-    assert end.converged
-    assert end.value == pytest.approx(program.fun, rel=1e-9)
-    check_proof(end.optimality, measure.weight_limit)
-
-
-def test_level_0_is_erm_over_domains_and_level_1_the_worst() -> None:
-    moments = random_world(25, 3, seed=2)
-    lowest, highest = (
-        LinearQRM(alpha, "empirical", "superquantile").fit(moments) for alpha in (0.0, 1.0)
-    )
-    mean = LinearERM().fit(moments)
-    np.testing.assert_allclose(lowest.coef_, mean.coef_, rtol=1e-10)
-    np.testing.assert_allclose(lowest.optimality_.weights, 1.0 / 25, rtol=1e-12)
-    assert highest.value_ == pytest.approx(highest.risks_.max(), rel=1e-12)
-    generator = np.random.default_rng(0)
-    for size in (1e-1, 1e-3):  # nothing nearby has a lower largest risk, nor a lower mean
-        for step in size * generator.normal(size=(200, 4)):
-            near = [
-                moments.risks(model.coef_ + step[:3], model.intercept_ + step[3]).numpy()
-                for model in (lowest, highest)
-            ]
-            assert near[0].mean() >= lowest.value_
-            assert near[1].max() >= highest.value_
-
-
-def test_thousands_of_domains_take_tens_of_steps() -> None:
-    generator = np.random.default_rng(0)
-    domains = np.repeat(np.arange(3000), 6)
-    X = generator.normal(size=(18_000, 4))
-    y = X[:, 0] + generator.normal(size=3000)[domains] + generator.normal(size=18_000) > 0
-    for alpha in (0.5, 0.9, 0.99):
-        model = QRMClassifier(alpha, measure="superquantile", distribution="empirical")
-        model.fit(X, y, domains)
-        assert model.n_iter_ < 40
-        check_proof(model.optimality_, 1.0 / (3000 * (1.0 - alpha)))
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])

@@ -1,6 +1,6 @@
 """Boosting with EQRM on the flights: what it gains on unseen days, and what it costs in time.
 
-    PYTHONPATH=. python benchmarks/boosting.py [--quick] [--hessians] [--json FILE] [--page FILE]
+    PYTHONPATH=. python benchmarks/boosting.py [--quick] [--json FILE] [--page FILE]
 
 **Speed.** Rounds of boosting on all 327,346 rows with the library's own log-loss and with EQRM at
 α = 0.9, in turns, in the same number of trees of the same size. Datasets are built beforehand:
@@ -11,8 +11,7 @@ again, up to three times; every attempt is printed.
 **Unseen days.** Half of the days train, the other half test, 10 random splits. ERM (the mean of
 the days' risks) and EQRM at α = 0.9 have the same code and settings.
 
-``--hessians`` compares the positive domain weights that a Hessian can have. ``--page`` writes the
-tables into docs/boosting.md. Takes about 4 minutes on 2 cores.
+``--page`` writes the tables into docs/boosting.md. Takes about 4 minutes on 2 cores.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from tables import aligned, busy_warning, machine, markdown, write_json
 from timing import Budget, Timing, interleaved
 
 import eqrm
-from eqrm.estimators.boosting.objective import HESSIAN_WEIGHTS
 
 ALPHA = 0.9
 SPLITS = 10
@@ -62,9 +60,9 @@ class Flights:
         return Flights(self.X[kept], self.y[kept], self.days[kept])
 
 
-def flights(weather: bool = False) -> Flights:
-    """All rows, with features of the schedule, and the weather if asked for."""
-    table = eqrm.data.load_flights(weather=weather)
+def flights() -> Flights:
+    """All rows, with features of the schedule."""
+    table = eqrm.data.load_flights()
     columns = [
         column if column.dtype.kind == "f" else np.unique(column, return_inverse=True)[1]
         for column in table.columns.values()
@@ -230,50 +228,6 @@ def holds(gain: dict[str, float | int]) -> bool:
     return gain["quantile_change_percent"] + gain["quantile_change_half"] < 0.0
 
 
-# --- Hessians ------------------------------------------------------------------------------
-
-HESSIAN_HEADER = [
-    "v_e",
-    "features",
-    "α",
-    "train, 30",
-    "train, 100",
-    "unseen, 100",
-    "largest rise",
-    "w_e < 0, %",
-]
-
-
-HESSIAN_SETTINGS = ((False, 0.5), (False, 0.9), (False, 0.99), (True, 0.9), (True, 0.99))
-
-
-def hessian_rows() -> Iterator[list[str]]:
-    """The quantile of training days over the rounds, and of unseen days at the end."""
-    for weather, alpha in HESSIAN_SETTINGS:
-        train, test = split(flights(weather), 0)
-        dtrain, dtest = xgboost.DMatrix(train.X, train.y), xgboost.DMatrix(test.X, test.y)
-        for name in HESSIAN_WEIGHTS:
-            domains = {dtrain: train.days, dtest: test.days}
-            objective = eqrm.estimators.xgboost_objective(domains, alpha, hessian_weight=name)
-            curves: dict[str, Any] = {}
-            xgboost.train(
-                {**SHARED, "base_score": 0.0, "disable_default_eval_metric": True},
-                dtrain,
-                100,
-                obj=objective,
-                custom_metric=objective.metric,
-                evals=[(dtrain, "train"), (dtest, "unseen")],
-                evals_result=curves,
-                verbose_eval=False,
-            )
-            seen, unseen = (next(iter(curves[part].values())) for part in ("train", "unseen"))
-            numbers = [seen[29], seen[99], unseen[99], max(0.0, float(np.diff(seen).max()))]
-            negative = 100.0 * float((objective.last.weights < 0).mean())
-            features = "schedule and weather" if weather else "schedule"
-            cells = [f"{alpha:g}", *(f"{number:.4f}" for number in numbers), f"{negative:.0f}"]
-            yield [name, features, *cells]
-
-
 # --- the page and the command line ---------------------------------------------------------
 
 
@@ -291,18 +245,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="2 splits, 20 rounds, few turns")
-    parser.add_argument("--hessians", action="store_true", help="only compare Hessian weights")
     parser.add_argument("--part", choices=("speed", "unseen"), help="run only one of the two parts")
     parser.add_argument("--json", type=Path, default=Path("bench-output/boosting.json"))
     parser.add_argument("--page", type=Path, help="write the tables into this page")
     return parser.parse_args(arguments)
-
-
-def compare_hessians() -> int:
-    """Print the table of Hessian weights."""
-    rows = list(hessian_rows())
-    print(aligned(HESSIAN_HEADER, rows))
-    return 0
 
 
 def measure_speed(data: Flights, given: argparse.Namespace) -> dict[str, Any]:
@@ -343,8 +289,6 @@ def measure_gains(data: Flights, given: argparse.Namespace) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     """Measure; 1 if a bound is broken."""
     given = parse(arguments)
-    if given.hessians:
-        return compare_hessians()
     data = flights()
     content: dict[str, Any] = {"machine": machine(), "rows": len(data.y)}
     if given.part != "unseen":

@@ -11,12 +11,11 @@ import pytest
 import xgboost
 
 import eqrm
-from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators.boosting.objective import HESSIAN_WEIGHTS, DomainTable
+from eqrm.errors import DomainDataError
+from eqrm.estimators.boosting.objective import DomainTable
 from eqrm.estimators.goal import Goal
 from oracle.kde_scipy import NormalMixture
 
-LARGEST = HESSIAN_WEIGHTS["largest"]
 # LightGBM estimates the rows in a leaf from Hessians, which rounding can tip over: no least number.
 LIGHT = {"verbosity": -1, "num_threads": 1, "learning_rate": 0.1, "num_leaves": 8}
 LIGHT |= {"min_data_in_leaf": 0}
@@ -54,7 +53,7 @@ def test_the_gradient_is_a_finite_difference_of_the_quantile(alpha: float, weigh
     weights = weights if weighted else np.ones_like(weights)
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    gradient, _, found = table.gradient(margins, Goal.of(alpha).objective(), LARGEST)
+    gradient, _, found = table.gradient(margins, Goal.of(alpha).objective())
     assert found.value == pytest.approx(
         kde_quantile(exact_risks(margins, y, groups, weights), alpha), rel=1e-6
     )
@@ -79,7 +78,7 @@ def test_other_losses_have_a_gradient_that_is_a_finite_difference_too(loss: str)
     else:
         y, margins = rng.normal(size=6)[groups], rng.normal(size=60)
         table = DomainTable("squared", y, groups)
-    gradient, hessian, _ = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
+    gradient, hessian, _ = table.gradient(margins, Goal.of(0.9).objective())
 
     def quantile(at: np.ndarray) -> float:
         if loss == "squared":  # whose derivatives are those of a half of it
@@ -101,7 +100,7 @@ def test_the_gradient_keeps_negative_weights_and_the_hessian_is_positive() -> No
     X, y, groups, weights = binary_world()
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    gradient, hessian, found = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
+    gradient, hessian, found = table.gradient(margins, Goal.of(0.9).objective())
     p = 1 / (1 + np.exp(-margins))
     v = np.maximum(np.abs(found.weights), 1 / 25)
     totals = np.bincount(groups, weights)
@@ -165,9 +164,9 @@ def test_row_weights_within_a_domain_equal_repeated_rows() -> None:
     repeated = np.repeat(np.arange(len(y)), weights.astype(int))
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    weighted, hessian, _ = table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
+    weighted, hessian, _ = table.gradient(margins, Goal.of(0.9).objective())
     table = DomainTable("log-loss", y[repeated], groups[repeated])
-    plain, plain_hessian, _ = table.gradient(margins[repeated], Goal.of(0.9).objective(), LARGEST)
+    plain, plain_hessian, _ = table.gradient(margins[repeated], Goal.of(0.9).objective())
     np.testing.assert_allclose(np.bincount(repeated, plain), weighted, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(np.bincount(repeated, plain_hessian), hessian, rtol=1e-5)
 
@@ -223,8 +222,6 @@ def test_a_dataset_without_domains_and_wrong_arguments_are_refused() -> None:
         eqrm.estimators.xgboost_objective({known: groups[:-1]})(np.zeros(len(y)), known)
     with pytest.raises(DomainDataError, match="Margins must have shape"):
         objective(np.zeros((len(y), 3)), known)
-    with pytest.raises(SettingError, match="Did you mean 'absolute'"):
-        eqrm.estimators.xgboost_objective({known: groups}, hessian_weight="absolut")
 
 
 def test_margins_that_diverged_name_the_domain() -> None:
@@ -233,4 +230,4 @@ def test_margins_that_diverged_name_the_domain() -> None:
     margins[groups == 4] = np.nan
     table = DomainTable("log-loss", y, groups)
     with pytest.raises(DomainDataError, match=r"risk of domain 4 is not finite.*learning_rate"):
-        table.gradient(margins, Goal.of(0.9).objective(), LARGEST)
+        table.gradient(margins, Goal.of(0.9).objective())

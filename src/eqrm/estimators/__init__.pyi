@@ -15,5 +15,4 @@ from .selection.scorers import quantile_risk as quantile_risk
 from .selection.scorers import superquantile_risk as superquantile_risk
 from .selection.splitters import DomainKFold as DomainKFold
 from .selection.splitters import DomainRollingSplit as DomainRollingSplit
-from .selection.splitters import DomainShuffleSplit as DomainShuffleSplit
 from .selection.splitters import DomainTimeSplit as DomainTimeSplit

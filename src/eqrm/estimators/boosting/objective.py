@@ -5,8 +5,8 @@ By the chain rule the gradient of an objective Q(R_1 … R_m) in the margin of r
     dQ/dF_i = w_e · (s_i/S_e) · dℓ_i/dF_i,      w_e = ∂Q/∂R_e,
 
 with s_i the row's weight (1 if none) and S_e their sum in the domain. It is multiplied by
-S = Σ s_i, because the libraries expect a sum over rows. The Hessian has another weight, v_e > 0
-(``HESSIAN_WEIGHTS``). docs/boosting.md says why.
+S = Σ s_i, because the libraries expect a sum over rows. The Hessian must be positive: its weight
+is v_e = max(|w_e|, 1/m). docs/boosting.md says why.
 """
 
 from __future__ import annotations
@@ -36,14 +36,6 @@ from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.objectives.risk_based import ERM, Superquantile
 from eqrm.objectives.risk_objective import RiskObjective
-
-HESSIAN_WEIGHTS: Mapping[str, Callable[[Array], Array]] = {
-    "largest": lambda w: np.maximum(np.abs(w), 1.0 / w.size),
-    "absolute": lambda w: np.maximum(np.abs(w), 0.01 / w.size),
-    "positive": lambda w: np.maximum(w, 0.01 / w.size),
-    "uniform": lambda w: np.full(w.size, 1.0 / w.size),
-}
-"""v_e from w_e, compared by ``benchmarks/boosting.py --hessians``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,17 +74,14 @@ class DomainTable:
         return self._means(self.loss.losses(self._shaped(margins)))
 
     def gradient(
-        self,
-        margins: NDArray[Any],
-        objective: RiskObjective,
-        hessian_weight: Callable[[Array], Array],
+        self, margins: NDArray[Any], objective: RiskObjective
     ) -> tuple[Floats, Floats, Round]:
         """Gradient and Hessian of every row, and what they were computed from."""
         found = self.loss.derivatives(self._shaped(margins))
         risks = self._means(found.losses)
         value, weights = self.weigh(risks, objective)
         self._scale(found.slopes, weights)
-        self._scale(found.curvatures, hessian_weight(weights))
+        self._scale(found.curvatures, np.maximum(np.abs(weights), 1.0 / weights.size))
         return found.slopes, found.curvatures, Round(value, risks, weights)
 
     def weigh(self, risks: Array, objective: RiskObjective) -> tuple[float, Array]:
@@ -169,11 +158,9 @@ class BoostingObjective:
         measure: str = "quantile",
         distribution: Any = None,
         bandwidth: Any = "gaussian-optimal",
-        hessian_weight: str = "largest",
         erm_rounds: int = 0,
     ) -> None:
         import_library(self.package, type(self).__name__)
-        weight = HESSIAN_WEIGHTS[one_of(hessian_weight, HESSIAN_WEIGHTS, "hessian_weight")]
         self._measured = {"measure": measure, "distribution": distribution, "bandwidth": bandwidth}
         self.objective = self._objective_at(alpha)
         self.erm_rounds = NON_NEGATIVE_INTEGER.check(erm_rounds, "erm_rounds")
@@ -181,7 +168,6 @@ class BoostingObjective:
         self.last: Round | None = None
         self._domains = dict(domains)
         self._loss, self._num_class = one_of(loss, LOSSES, "loss"), num_class
-        self._hessian_weight = weight
         self._tables: dict[Any, DomainTable] = {}
 
     def _objective_at(self, alpha: Level | float | str | RiskObjective | None) -> RiskObjective:
@@ -192,7 +178,7 @@ class BoostingObjective:
     def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Gradient and Hessian of every row, as both libraries ask for them."""
         objective = ERM() if self.rounds < self.erm_rounds else self.objective
-        found = self.table(data).gradient(margins, objective, self._hessian_weight)
+        found = self.table(data).gradient(margins, objective)
         gradient, hessian, self.last = found
         self.rounds += 1
         return gradient, hessian

@@ -33,10 +33,9 @@ class XGBoostObjective(BoostingObjective):
     weights are the matrix's own. ``alpha`` is the level; ``None`` is ERM with the same machinery,
     and any :class:`eqrm.objectives.RiskObjective` can be passed in its place. ``loss`` is
     ``"log-loss"`` (with ``num_class`` for more than two classes, labels 0 … K−1) or ``"squared"``.
-    ``measure``, ``distribution`` and ``bandwidth`` are those of :class:`eqrm.XGBQRMClassifier`, and
-    ``hessian_weight`` is how a domain counts in the Hessian (docs/boosting.md). The first
-    ``erm_rounds`` minimise the mean risk. Set ``base_score`` to 0, so that margins start at 0 and
-    all risks at ln 2.
+    ``measure``, ``distribution`` and ``bandwidth`` are those of
+    :class:`eqrm.XGBQRMClassifier`. The first ``erm_rounds`` minimise the mean risk. Set
+    ``base_score`` to 0, so that margins start at 0 and all risks at ln 2.
     """
 
     package = "xgboost"

@@ -7,7 +7,6 @@ Quantiles over domains need folds with equally many domains, which these have.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -46,29 +45,7 @@ WHOLE = "use DomainKFold or GroupKFold as cv, which keep domains whole."
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-class WholeDomains(BaseCrossValidator):  # type: ignore[misc]
-    """Splits of rows that keep domains whole. Base class, not to be used directly."""
-
-    n_splits: int
-    # Groups are routed without being requested, as for scikit-learn's own group splitters.
-    __metadata_request__split = {"groups": True}  # noqa: RUF012
-
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Split]:
-        """The training rows and the test rows of each split."""
-        domains = required_groups(groups, _num_samples(X), type(self).__name__)
-        for out in self._test_domains(domains):
-            yield np.flatnonzero(~out), np.flatnonzero(out)
-
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """The number of splits."""
-        return self.n_splits
-
-    @abstractmethod
-    def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
-        """Whether each row is tested on, for each split."""
-
-
-class DomainKFold(WholeDomains):
+class DomainKFold(BaseCrossValidator):  # type: ignore[misc]
     """K folds of whole domains, assigned at random, with equally many domains in each (±1).
 
     >>> X, hospital = np.zeros((6, 1)), ["a", "a", "b", "c", "c", "d"]
@@ -78,52 +55,29 @@ class DomainKFold(WholeDomains):
     ['b', 'c']
     """
 
+    # Groups are routed without being requested, as for scikit-learn's own group splitters.
+    __metadata_request__split = {"groups": True}  # noqa: RUF012
+
     def __init__(self, n_splits: int = 5, *, random_state: Any = 0) -> None:
         self.n_splits = integer(2).check(n_splits, "n_splits")
         self.random_state = RANDOM_STATE.check(random_state, "random_state")
 
-    def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
-        if self.n_splits > len(groups):
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """The number of folds."""
+        return self.n_splits
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Split]:
+        """The training rows and the test rows of each fold."""
+        domains = required_groups(groups, _num_samples(X), type(self).__name__)
+        if self.n_splits > len(domains):
             raise SettingError(
-                f"n_splits={self.n_splits} is more than the number of domains, {len(groups)}: each "
-                "fold needs at least one."
-            )
-        fold = check_random_state(self.random_state).permutation(len(groups)) % self.n_splits
-        for number in range(self.n_splits):
-            yield (fold == number)[groups.ids]
-
-
-class DomainShuffleSplit(WholeDomains):
-    """Random splits in which a share ``test_size`` of the domains, each whole, is tested on.
-
-    ``test_size`` is a share or a number of domains.
-
-    >>> X, day = np.zeros((6, 1)), [1, 1, 2, 3, 3, 4]
-    >>> ((train, test),) = DomainShuffleSplit(1, test_size=0.5, random_state=1).split(X, groups=day)
-    >>> sorted({day[i] for i in test}), sorted({day[i] for i in train})
-    ([3, 4], [1, 2])
-    """
-
-    def __init__(
-        self, n_splits: int = 10, *, test_size: float = 0.5, random_state: Any = None
-    ) -> None:
-        self.n_splits = POSITIVE_INTEGER.check(n_splits, "n_splits")
-        self.test_size = TEST_SIZE.check(test_size, "test_size")
-        self.random_state = RANDOM_STATE.check(random_state, "random_state")
-
-    def _test_domains(self, groups: Groups) -> Iterator[NDArray[np.bool_]]:
-        domains = len(groups)
-        number = _domains_of(self.test_size, domains)
-        if not 0 < number < domains:
-            raise SettingError(
-                f"test_size={self.test_size!r} of {domains} domains leaves no domains to train on, "
-                "or none to test on."
+                f"n_splits={self.n_splits} is more than the number of domains, {len(domains)}: "
+                "each fold needs at least one."
             )
         random = check_random_state(self.random_state)
-        for _ in range(self.n_splits):
-            out = np.zeros(domains, dtype=bool)
-            out[random.permutation(domains)[:number]] = True
-            yield out[groups.ids]
+        fold = (random.permutation(len(domains)) % self.n_splits)[domains.ids]
+        for number in range(self.n_splits):
+            yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
 
 
 class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
@@ -198,7 +152,8 @@ class DomainTimeSplit(BaseCrossValidator):  # type: ignore[misc]
         """Where the test domains of each split would begin if no two were of the same time."""
         size = domains // (self.n_splits + 1)
         if self.test_size is not None:
-            size = _domains_of(self.test_size, domains)
+            given = self.test_size
+            size = int(given) if is_integer(given) else round(given * domains)
         if size < 1 or domains - self.n_splits * size < 1:
             raise SettingError(
                 f"{domains} domains are too few for n_splits={self.n_splits} and test_size="
@@ -277,11 +232,6 @@ def _in_time(X: Any, groups: Any, times: Any, owner: str) -> tuple[Groups, Domai
 
 def _rows_of(domains: Groups, part: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.flatnonzero(np.isin(domains.ids, part))
-
-
-def _domains_of(size: float, domains: int) -> int:
-    """A number or a share of the domains as a number."""
-    return int(size) if is_integer(size) else round(size * domains)
 
 
 def domain_folds(

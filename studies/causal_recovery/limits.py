@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eqrm import LinearQRM
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM
-from eqrm.linear.linear_qrm import Frontier, LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
+from eqrm.linear.linear_qrm import Frontier
 from studies.causal import MinimalInvariantRisk, minimal_invariant_risk
 from studies.causal_recovery.settings import LEVELS, PENALTY_WEIGHTS, SIGMAS, Case
 from studies.linear_worlds import changing_sigmas, example_world

@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from eqrm import Level, LinearQRM
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM
-from eqrm.linear.linear_qrm import LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from studies.linear_sem.chain import HALF, Chain
 from studies.linear_sem.settings import (
     EQRM_LEVELS,

@@ -11,9 +11,8 @@ from torch import Tensor
 
 import eqrm
 from eqrm import Level
-from eqrm.linear import DomainMoments, LinearIRM, LinearQRM
+from eqrm.linear import DomainMoments, LinearIRM, LinearQRM, LinearVREx
 from eqrm.linear.linear_model import LinearModel
-from eqrm.linear.linear_qrm import LinearVREx
 from eqrm.linear.solving.measures import Criterion, MeasureOfRisks
 from linear.solver_worlds import random_world
 

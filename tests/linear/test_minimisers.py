@@ -13,8 +13,7 @@ from torch import Tensor
 import eqrm
 from cases import in_full
 from eqrm import Level, LinearQRM
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM
-from eqrm.linear.linear_qrm import LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from linear.solver_worlds import lowest_by_lbfgs, random_world
 
 SMOOTH = [

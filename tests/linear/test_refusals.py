@@ -12,9 +12,8 @@ from sklearn.exceptions import NotFittedError
 import eqrm
 from eqrm import Level, LinearQRM
 from eqrm.errors import DomainDataError, LevelError, SettingError
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.linear.linear_qrm import LinearVREx
 from eqrm.linear.solving.search import UnboundedError
 from linear.solver_worlds import random_world
 

@@ -17,8 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from eqrm import LinearQRM
 from eqrm.errors import DomainDataError
-from eqrm.linear import DomainMoments, LinearERM, LinearIRM
-from eqrm.linear.linear_qrm import LinearVREx
+from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 
 GROUPS = np.repeat(["a", "b", "c"], 20)
 MODELS = [LinearQRM(), LinearERM(), LinearVREx(), LinearIRM(fit_intercept=False)]

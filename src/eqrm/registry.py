@@ -32,10 +32,6 @@ class Registry(Mapping[str, str], Generic[T]):
     ... )
     >>> shapes.load("Whole_Number"), list(shapes)
     (<class 'int'>, ['whole-number', 'float'])
-    >>> shapes.load("flot")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.SettingError: Unknown number 'flot'. Did you mean 'float'? Choose from: ...
     """
 
     def __init__(

@@ -52,18 +52,13 @@ class AugmentationDraws(NamedTuple):
 class Augmentation:
     """Random crop, flip, colour jitter and grey of training images; the defaults are DomainBed's.
 
-    Attributes:
-        crop: the smallest share of the area that a crop keeps; it is scaled back to the size of
-            the image. 1 keeps nearly everything.
-        flip: how often left and right are exchanged.
-        brightness, contrast, saturation: factors are uniform between 1 − x and 1 + x.
-        hue: shifts are uniform between −x and x, in turns of the colour circle.
-        grayscale: how often an image loses its colour.
+    ``crop`` is the smallest share of the area that is kept (1: nearly everything), ``flip`` and
+    ``grayscale`` how often it happens; factors of brightness, contrast and saturation are uniform
+    between 1 − x and 1 + x, and shifts of the hue between −x and x, in turns of the colour circle.
 
     >>> images = torch.rand(2, 3, 8, 8)
-    >>> augmented = Augmentation()(images, rows=torch.tensor([4, 9]), seed=0, step=7)
-    >>> augmented.shape, bool(((augmented >= 0) & (augmented <= 1)).all())
-    (torch.Size([2, 3, 8, 8]), True)
+    >>> Augmentation()(images, rows=torch.tensor([4, 9]), seed=0, step=7).shape
+    torch.Size([2, 3, 8, 8])
     """
 
     crop: float = ruled(0.7, number(above=0, most=1))
@@ -78,10 +73,7 @@ class Augmentation:
         check_fields(self)
 
     def __call__(self, images: Tensor, rows: Tensor, seed: int, step: int) -> Tensor:
-        """The images (n, 3, height, width) of these rows, changed at random.
-
-        Images are bytes or numbers in [0, 1], and become numbers.
-        """
+        """The images (n, 3, height, width) of these rows, bytes or in [0, 1], changed; numbers."""
         height, width = images.shape[-2:]
         draws = self.draws(rows.cpu().numpy(), height, width, seed, step)
         if not _by_kernel(images):
@@ -128,8 +120,7 @@ def check_images(x: Any) -> None:
 def _crops(u: Numbers, smallest: float, height: int, width: int) -> Integers:
     """Top, left, height and width of a crop of each image, from uniform numbers (n, attempts, 4).
 
-    The first attempt that fits into the image is taken; else the largest part in its middle whose
-    ratio is allowed.
+    The first attempt that fits into the image is taken; else its middle.
     """
     area = height * width * (smallest + (1 - smallest) * u[..., 0])
     low, high = np.log(RATIOS)

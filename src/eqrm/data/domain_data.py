@@ -234,14 +234,9 @@ class DomainData:
     ) -> Splits:
         """Keep whole domains apart for training, validation and test.
 
-        ``test`` and ``validation`` are domains by name or number, or a share of the domains
-        between 0 and 1, drawn with ``seed``. ``train`` is the rest unless it is given. ``test`` may
-        also be what :meth:`in_time` gives: the other parts are then earlier domains only.
-
-        >>> data = DomainData.from_arrays(torch.zeros(4, 1), [0, 1, 0, 1], ["a", "b", "c", "d"])
-        >>> parts = data.splits(test=["d"], validation=0.25)
-        >>> parts.test.names, parts.train.num_domains, parts.validation.num_domains
-        (('d',), 2, 1)
+        ``test`` and ``validation`` are domains by name or number, or a share of the domains, drawn
+        with ``seed``; ``test`` may also be what :meth:`in_time` gives, and all others are then
+        earlier. ``train`` is the rest unless it is given.
         """
         if isinstance(test, TimeSplit):
             whole = self.select([*test.train, *test.test])

@@ -107,13 +107,8 @@ def split_in_time(
     """Train on the past, test on domains that begin later.
 
     ``times`` holds a time per row; without them the domains' names are the times. ``after``: test
-    on the domains that begin strictly later; a day, a month or a year means its end. ``last``:
-    test on this share of the domains, the latest to begin, rounded so that domains which begin
-    at the same time stay together.
-
-    >>> days = NumberedDomains(np.arange(4), ("2013-01-01", "2013-01-02", "2013-01-03", "2013-02"))
-    >>> split_in_time(days, after="2013-01-02").test, split_in_time(days, last=0.3).test
-    (('2013-01-03', '2013-02'), ('2013-02',))
+    on the domains that begin strictly later; a day, a month or a year means its end. ``last``: test
+    on this share of the domains, the latest to begin; those of the same time stay together.
     """
     if (after is None) == (last is None):
         raise SettingError("A split in time needs either 'after' or 'last', and not both.")

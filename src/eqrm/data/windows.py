@@ -1,7 +1,7 @@
 """Windows that slide over domains in time: parts that follow each other, with gaps between them.
 
 With a *rolling* origin every part keeps its length; with an *expanding* one the first part always
-begins with the first domain. Used by :class:`eqrm.estimators.DomainRollingSplit` and by backtests.
+begins with the first domain.
 """
 
 from __future__ import annotations
@@ -44,15 +44,8 @@ def rolling_windows(
     """All windows that fit, from the earliest domains to the latest.
 
     ``sizes`` are the numbers of domains in the parts, ``gap`` how many domains lie between two
-    parts, and ``step`` how many domains later the next window begins; by default the length of
-    the last part, so that each domain is in the last part of one window. Domains that begin at
-    the same time stay together: a part then ends a little later than asked for.
-
-    >>> days = np.arange(10)
-    >>> for window in rolling_windows(DomainSpans(days, days), (4, 2), gap=1):
-    ...     print([part.tolist() for part in window.parts])
-    [[0, 1, 2, 3], [5, 6]]
-    [[2, 3, 4, 5], [7, 8]]
+    parts, and ``step`` how many domains later the next window begins, by default the length of the
+    last part. Domains that begin at the same time stay together: a part then ends a little later.
     """
     step = sizes[-1] if step is None else step
     order, limits = spans.order, spans.limits

@@ -38,17 +38,9 @@ _MAPPINGS = (dict, Mapping)
 def read_as(kind: type[T], content: Any, path: str = "", *, what: str = "The configuration") -> T:
     """A dataclass from plain data; what is wrong is said at once, each with its path.
 
-    ``what`` is said of the whole, which has no path.
-
-    Refused are unknown fields, missing ones, wrong types, and what the dataclass itself refuses,
-    by the rules of its fields or when it is made.
-
-    >>> from eqrm.training import OptimizerChoice
-    >>> read_as(OptimizerChoice, {"name": "sgd", "momentm": 0.5}, "training.optimizer")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: training.optimizer has no field 'momentm'. Did you mean 'momentum'?
-        Choose from: ...
+    ``what`` is said of the whole, which has no path. Refused are unknown fields, missing ones,
+    wrong types, and what the dataclass itself refuses, by the rules of its fields or when it is
+    made.
     """
     what = path or what
     if not isinstance(content, Mapping):
@@ -106,9 +98,9 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
 
 
 def with_value(content: Any, path: str, value: Any, source: str) -> Any:
-    """The content with the field at a path (``a.b``) set; ``source`` names it in errors.
+    """The content with the field at a path (``a.b``) set; a number is a place in a list.
 
-    A number is a place in a list.
+    ``source`` names it in errors.
     """
     first, _, rest = path.partition(".")
 

@@ -195,10 +195,7 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
 
 
 class GuardedCells:
-    """Cells as every CSV file of this package holds them, and how many that changed.
-
-    A Parquet file is not opened by spreadsheets, and keeps all cells as they are.
-    """
+    """Cells as every CSV file of this package holds them, and how many that changed."""
 
     def __init__(self) -> None:
         self.changed = 0

@@ -84,11 +84,7 @@ def _values(node: yaml.Node, known: dict[yaml.Node, int | None]) -> int:
 
 
 def parse_yaml(text: str, source: str) -> Any:
-    """The content of YAML text; ``source`` names it in errors.
-
-    >>> parse_yaml("learning_rate: 1e-3", "config.yaml")
-    {'learning_rate': 0.001}
-    """
+    """The content of YAML text; ``source`` names it in errors."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -123,11 +119,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_settings(given: Iterable[str], option: object = Setting("set")) -> dict[str, Any]:
-    """``NAME=VALUE`` texts of a command line; values are YAML, so that 1e-3 is a number.
-
-    >>> parse_settings(["l2=1e-3", "hidden=[32, 32]", "bandwidth=silverman"])
-    {'l2': 0.001, 'hidden': [32, 32], 'bandwidth': 'silverman'}
-    """
+    """``NAME=VALUE`` texts of a command line; values are YAML, so that 1e-3 is a number."""
     found: dict[str, Any] = {}
 
     def parse(text: str) -> None:

@@ -223,12 +223,9 @@ def pack(
 
 
 def augment(images: Tensor, packed: Tensor, block: int = BLOCK) -> Tensor:
-    """Images changed as :func:`pack` says, (n, 3, height, width), float32.
+    """Images (n, 3, height, width), bytes or float32 in [0, 1], changed as :func:`pack` says.
 
-    Args:
-        images: (n, 3, height, width), bytes or float32 in [0, 1].
-        packed: what happens to each image, (n, 14), on the same device.
-        block: pixels per program, a power of two.
+    ``packed`` (n, 14) is on the same device; ``block`` are the pixels per program, a power of two.
     """
     if images.dtype not in (torch.uint8, torch.float32):
         raise TypeError(f"images are bytes or float32, not {images.dtype}")

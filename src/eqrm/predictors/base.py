@@ -61,18 +61,14 @@ LOSSES: dict[str, Loss] = {
 class Predictor(nn.Module):
     """head(featurizer(x)), with a loss per example.
 
-    Args:
-        featurizer: maps inputs to features (n, d), or feature maps (n, channels, …).
-        head: maps features to outputs (n, classes), (n, k) or (n,).
-        loss: ``"cross-entropy"``, ``"binary-cross-entropy"``, ``"squared"``, or a function
-            of (outputs, y) that returns one loss per example, shape (n,).
-
-    Objectives that need networks at prediction time return a subclass from ``prepare``.
+    The featurizer maps inputs to features (n, d), or feature maps (n, channels, …), and the head
+    maps these to outputs (n, classes), (n, k) or (n,). ``loss`` is ``"cross-entropy"``,
+    ``"binary-cross-entropy"``, ``"squared"``, or a function of (outputs, y) that returns one loss
+    per example, (n,).
 
     >>> predictor = Predictor(nn.Linear(3, 8), nn.Linear(8, 2))
-    >>> x, y = torch.zeros(5, 3), torch.zeros(5, dtype=torch.long)
-    >>> predictor.features(x).shape, predictor(x).shape, predictor.losses(predictor(x), y).shape
-    (torch.Size([5, 8]), torch.Size([5, 2]), torch.Size([5]))
+    >>> predictor(torch.zeros(5, 3)).shape
+    torch.Size([5, 2])
     """
 
     input_kind: ClassVar[str] = "values"
@@ -95,10 +91,8 @@ class Predictor(nn.Module):
         return features
 
     def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
-        """Outputs for a batch.
-
-        ``domains`` (n,) says which examples belong to the same domain. Only predictors that adapt
-        to a domain (ARM, MTL) use it, and it need not name a training domain.
+        """Outputs for a batch; ``domains`` (n,) are used by predictors that adapt to one (ARM,
+        MTL).
         """
         outputs: Tensor = self.head(self.features(x))
         return outputs

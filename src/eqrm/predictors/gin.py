@@ -129,17 +129,8 @@ class GIN(Predictor):
     The defaults are OGB's and WILDS's for OGB-MolPCBA. Inputs are several graphs as one, with
     torch-geometric's names: ``x`` (atoms, 9) and ``edge_attr`` (edges, 3) are OGB's categorical
     features, ``edge_index`` (2, edges), ``batch`` (atoms,) says which of ``num_graphs`` graphs an
-    atom belongs to.
-
-    Args:
-        outputs: logits per molecule, one for each label.
-        width: size of the embeddings.
-        depth: message passing layers, at least 2.
-        dropout: after every layer, in the virtual node too.
-        loss: see :class:`~eqrm.predictors.base.Predictor`.
-
-    >>> sum(p.numel() for p in GIN(128).parameters())
-    3374833
+    atom belongs to. ``outputs`` are logits per molecule; ``depth`` is the number of layers, at
+    least 2.
     """
 
     input_kind = "graphs"

@@ -36,11 +36,7 @@ PREDICTORS = Registry[type[Predictor]]("predictor", PLACES, RULES)
 
 
 def predictor_settings(name: str) -> dict[str, Any]:
-    """What can be set of a predictor, with the defaults.
-
-    >>> predictor_settings("mlp")["width"]
-    64
-    """
+    """What can be set of a predictor, with the defaults."""
     return PREDICTORS.settings(name, leave_out=("inputs", "outputs"))
 
 
@@ -49,20 +45,12 @@ def predictor(
 ) -> Predictor:
     """A predictor by name.
 
-    ``inputs`` is the shape of one example (without the batch dimension), or a number for a
-    vector; graphs have none. ``outputs`` is the number of classes, labels or values. Settings
-    are those of :func:`predictor_settings`, the loss among them.
+    ``inputs`` is the shape of one example (without the batch dimension), or a number for a vector;
+    graphs have none. ``outputs`` is the number of classes, labels or values. Settings are those of
+    :func:`predictor_settings`, the loss among them.
 
-    >>> predictor("mlp", inputs=(2, 14, 14), outputs=1, width=390, loss="binary-cross-entropy")
-    MLP(
-      (featurizer): Sequential(
-        (0): Flatten(start_dim=1, end_dim=-1)
-        (1): Linear(in_features=392, out_features=390, bias=True)
-        ...
-    >>> predictor("resnet5", inputs=(3, 224, 224), outputs=7)
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: Unknown predictor 'resnet5'. Did you mean 'resnet50'? ...
+    >>> predictor("mlp", inputs=4, outputs=1, width=390, loss="squared").head
+    Linear(in_features=390, out_features=1, bias=True)
     """
     kind = PREDICTORS.load(name).input_kind
     sizes = () if kind == "graphs" else (_input_size(name, kind, inputs),)

@@ -120,23 +120,13 @@ def _stage(block: Block, inputs: int, width: int, repeats: int, stride: int) -> 
 
 
 class ResNet(Predictor):
-    """A residual network with a new last layer.
+    """A residual network of depth 18, 34 or 50 with a new last layer of size ``outputs``.
 
-    Args:
-        inputs: the number of channels. Other than 3, the first layer's weights are repeated
-            over the channels, as DomainBed does.
-        outputs: the size of the new last layer.
-        depth: 18, 34 or 50.
-        pretrained: the path of a file with the usual ImageNet state dict; None starts anew.
-        dropout: of the features, before the last layer.
-        frozen_batch_norm: keep batch norm's statistics as they are; None means: with pretrained
-            weights. New networks need theirs to move.
-        scale: whether images come in [0, 1] (or as bytes) and are to be normalised as ImageNet
-            weights expect. Set it to False for images that are normalised already.
-        loss: see :class:`~eqrm.predictors.base.Predictor`.
-
-    >>> sum(p.numel() for p in ResNet(3, 1000, depth=18).parameters())
-    11689512
+    With other ``inputs`` than 3 channels, the first layer's weights are repeated over the channels,
+    as DomainBed does. ``pretrained`` is the path of a file with the usual ImageNet state dict.
+    ``dropout`` is that of the features. ``frozen_batch_norm`` keeps batch norm's statistics as they
+    are, by default with pretrained weights. ``scale`` normalises images in [0, 1] (or bytes) as
+    ImageNet weights expect.
     """
 
     input_kind = "channels"

@@ -24,13 +24,8 @@ class LinearPredictor(Predictor):
 class MLP(Predictor):
     """``depth`` hidden layers of ``width`` units (the featurizer) and a linear head.
 
-    Inputs of any shape are flattened to (n, inputs). ``initialisation="xavier"`` draws weights
-    from Xavier's uniform law and sets biases to 0; ``"default"`` is torch's own.
-
-    >>> import torch
-    >>> predictor = MLP(4, 2, width=16, depth=2)
-    >>> predictor.features(torch.zeros(3, 2, 2)).shape, predictor(torch.zeros(3, 4)).shape
-    (torch.Size([3, 16]), torch.Size([3, 2]))
+    Inputs of any shape are flattened to (n, inputs). ``initialisation="xavier"`` draws weights from
+    Xavier's uniform law and sets biases to 0; ``"default"`` is torch's own.
     """
 
     def __init__(

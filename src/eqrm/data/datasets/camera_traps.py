@@ -35,11 +35,6 @@ def terra_incognita(
     Reads the official download (``terra_incognita/eccv_18_all_images_sm/`` and
     ``caltech_images_20210113.json``), or folders ``location_38/bird/*.jpg`` made of it. An image
     with two labels gets the first of them. x is (n, 3, size, size) bytes.
-
-    Args:
-        root: the data root.
-        size: images are scaled to size × size.
-        resident: see :func:`eqrm.data.datasets.image_folders.image_folder`.
     """
     folder = data_file(root, "terra_incognita", "terraincognita")
     if not (folder / IMAGES).is_dir():
@@ -88,17 +83,10 @@ def iwildcam(
     """iWildCam2020-WILDS, version 2.0, as its official download unpacks.
 
     The folder ``iwildcam_v2.0`` holds ``metadata.csv`` (a row per image), ``categories.csv`` and
-    the images in ``train/``, whatever split they belong to. A domain is a camera trap, named by
-    its ``location_remapped``; 243 traps are for training, 32 for validation and 48 for the test.
-    x is (n, 3, size, size) bytes, y one of 182 species.
-
-    Args:
-        root: the data root.
-        split: ``"all"``: the traps of ``"train"``, ``"val"`` and ``"test"``, which are then
-            the parts by which to keep them apart; one of the three; or ``"id_val"`` or
-            ``"id_test"``, other days of the traps of training.
-        size: images are scaled to size × size; WILDS uses 448.
-        resident: see :func:`eqrm.data.datasets.image_folders.image_folder`.
+    the images in ``train/``, whatever split they belong to. A domain is a camera trap, named by its
+    ``location_remapped``. x is (n, 3, size, size) bytes (WILDS uses 448), y one of 182 species.
+    ``split`` is ``"all"`` (the traps of ``"train"``, ``"val"`` and ``"test"``, which are then
+    parts), one of these, or ``"id_val"`` or ``"id_test"``, other days of the traps of training.
     """
     one_of(split, ("all", *SPLITS), "split")
     wanted = WHOLE_DOMAINS if split == "all" else (split,)
@@ -130,8 +118,7 @@ def iwildcam(
 def _metadata(path: Path) -> tuple[dict[str, list[str]], dict[str, list[int]]]:
     """The columns of metadata.csv, and those of numbers as numbers; refused if truncated.
 
-    The published file ends with a line break, and its numbers count from 0 without gaps, which
-    WILDS checks too.
+    The published file ends with a line break, and its numbers count from 0 without gaps.
     """
     table = read_texts(path, COLUMNS)
     if not path.read_bytes().endswith(b"\n"):

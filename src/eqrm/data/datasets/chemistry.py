@@ -1,9 +1,7 @@
-"""What RDKit says of a molecule: its scaffold, and its graph with OGB's features.
+"""What RDKit says of a molecule: its Bemis-Murcko scaffold, and its graph with OGB's features.
 
-The Bemis-Murcko scaffold is a molecule's rings and what joins them. Molecules that share one are a
-domain: a chemist who works on a new scaffold asks how a model does on molecules unlike those it was
-trained on. In graphs each feature is the place of a value in a list that OGB publishes, so that
-networks and weights for its data fit; what is not in the list gets the last place.
+In graphs each feature is the place of a value in a list that OGB publishes, so that networks and
+weights for its data fit; what is not in the list gets the last place.
 """
 
 from __future__ import annotations
@@ -54,16 +52,11 @@ def murcko_scaffold(smiles: str) -> str | None:
 def scaffold_domains(
     scaffolds: Sequence[str | None], smiles: Sequence[str], acyclic: str = "one-domain"
 ) -> list[str | None]:
-    """The domain of each molecule; ``None`` for molecules that are left out.
+    """The domain of each molecule, named by its scaffold; ``None`` for those that are left out.
 
-    A domain is named by its scaffold. What no ring means has to be decided: molecules without
-    one share nothing but that. ``acyclic`` is
-
-    - ``"one-domain"``: they are a domain of their own, called ``acyclic``. This is what
-      MoleculeNet's and OGB's scaffold splits do, and it is the default. It is one of the
-      largest domains, and the most mixed.
-    - ``"own-domains"``: each different molecule is a domain, named by its SMILES.
-    - ``"leave-out"``: they are left out.
+    Molecules without a ring are a domain called ``acyclic`` (``"one-domain"``, as in MoleculeNet's
+    and OGB's scaffold splits), a domain each, named by their SMILES (``"own-domains"``), or left
+    out (``"leave-out"``).
     """
     choices: dict[str, Callable[[str], str | None]] = {
         "one-domain": lambda _: ACYCLIC,

@@ -36,17 +36,10 @@ def image_folder(
 ) -> DomainData:
     """Images in folders ``domain/class/image``, or in a zip archive with such folders.
 
-    x is (n, 3, size, size) bytes (predictors scale them), y the number of the class in
-    alphabetical order. Hidden files, and files whose names are not those of images, do not count.
-    An image that cannot be decoded is an error that names it.
-
-    Args:
-        root: the data root; ``folder`` may lie outside it.
-        folder: the folder or the archive, or several, of which the first that is there is read.
-        size: images are scaled to size × size.
-        domains: only these, so that the others are not decoded.
-        resident: keep all images in memory: ``"auto"`` (if they take less than 4 GiB),
-            ``"always"`` or ``"never"``.
+    x is (n, 3, size, size) bytes (predictors scale them), y the number of the class in alphabetical
+    order. ``folder`` may lie outside the data root; of several the first that is there is read.
+    Only the images of ``domains`` are decoded, and all are kept in memory if they take less than 4
+    GiB (``resident="auto"``), ``"always"`` or ``"never"``.
     """
     places = [folder] if isinstance(folder, str) else list(folder)
     source = data_file(root, *places)

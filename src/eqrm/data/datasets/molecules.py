@@ -45,25 +45,13 @@ def molecules(
 ) -> DomainData:
     """Molecules of a CSV file by Murcko scaffold.
 
-    y is (n, tasks), NaN where a label is missing. The first call reads the molecules with RDKit
-    and keeps the result in the cache folder (``EQRM_CACHE``).
-
-    Args:
-        root: the data root; ``file`` may lie outside it.
-        file: a CSV file, plain or .gz, in the data root or anywhere; or several, of which the
-            first that is there is read.
-        tasks: the columns with the labels; by default all but SMILES and names.
-        smiles: the column with the molecules.
-        inputs: ``"graphs"`` (:class:`eqrm.data.graphs.Graphs`), or ``"fingerprints"``, Morgan
-            fingerprints of radius 2, for networks that take vectors.
-        acyclic: what molecules without a ring belong to, see
-            :func:`eqrm.data.datasets.chemistry.scaffold_domains`.
-        unparseable: ``"leave-out"`` molecules that RDKit cannot read, with a warning that
-            counts them, or ``"refuse"`` the file. The same applies to molecules without any label.
-        min_examples: leave out domains with fewer molecules.
-        bits: the length of a fingerprint.
-        parts: shares of the scaffolds that are drawn at random as the parts ``val`` and ``test``,
-            for example ``{"val": 0.1, "test": 0.2}``; the others are the part ``train``.
+    y is (n, tasks), NaN where a label is missing; ``tasks`` are by default all columns but SMILES
+    and names. x are graphs, or Morgan fingerprints of radius 2 and length ``bits``. ``acyclic`` is
+    as for :func:`~eqrm.data.datasets.chemistry.scaffold_domains`; molecules that RDKit cannot read
+    or that have no label are left out with a warning, or refused (``unparseable``), and domains of
+    fewer than ``min_examples`` are left out. ``parts`` are shares of the scaffolds that are drawn
+    as the parts ``val`` and ``test``; the others are ``train``. The first call keeps what RDKit
+    said in the cache folder.
     """
     if parts is not None:
         refuse_unknown(parts, PARTS, "parts", "part")

@@ -33,15 +33,10 @@ def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all
     """OGB-MolPCBA (in WILDS too) as its official download unpacks, by scaffold.
 
     The folder ``ogbg_molpcba`` holds ``raw/*.csv.gz`` (atoms, bonds and labels end to end),
-    ``raw/scaffold_group.npy`` (WILDS's scaffold of each molecule), ``mapping/mol.csv.gz`` (their
-    SMILES) and ``split/scaffold/*.csv.gz``. Without ``scaffold_group.npy`` scaffolds are found
-    with RDKit. x are graphs, y is (n, 128) with NaN for labels that are missing. The first call
-    keeps what it read in the cache folder.
-
-    Args:
-        root: the data root.
-        split: ``"train"``, ``"val"``, ``"test"``, or ``"all"`` of them, which are then the parts
-            by which to keep them apart; no two share a scaffold.
+    ``raw/scaffold_group.npy`` (WILDS's scaffold of each molecule, found with RDKit where it is
+    missing), ``mapping/mol.csv.gz`` (their SMILES) and ``split/scaffold/*.csv.gz``. x are graphs, y
+    is (n, 128) with NaN for labels that are missing. ``split`` is ``"train"``, ``"val"``,
+    ``"test"``, or ``"all"`` of them, which are then parts.
     """
     one_of(split, ("all", *SPLIT_FILES), "split")
     folder = data_file(root, *FOLDERS)

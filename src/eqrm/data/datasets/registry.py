@@ -82,21 +82,12 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
     """A dataset by name, read from the data root: ``root``, or the environment's ``EQRM_DATA``.
 
     ``eqrm data list`` shows the names, ``eqrm data info NAME`` the settings of one and where its
-    files come from. Upper and lower case, - and _ do not matter. An unknown name or setting is
-    refused before anything is read.
-
-    Tables (``table``, ``flights``, ``coloured-digits``) are encoded with the means, scales and
-    categories of the whole table, test domains included. ``eqrm train`` and
-    ``eqrm train-network`` use those of the training domains only; to do the same, fit a
+    files come from. Tables are encoded with the means, scales and categories of the whole table,
+    test domains included; to leave these out, fit a
     :class:`~eqrm.data.tables.preprocessor.TablePreprocessor` on a part of :func:`raw_dataset`.
 
-    >>> flights = dataset("flights")
-    >>> flights, flights.names[0]
-    (DomainData(327,346 examples, 365 domains), '2013-01-01')
-    >>> dataset("colored_mnits")
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: Unknown dataset 'colored_mnits'. Did you mean 'colored-mnist'? ...
+    >>> dataset("flights")
+    DomainData(327,346 examples, 365 domains)
     """
     found = raw_dataset(name, root, **settings)
     return TablePreprocessor.fit(found).encode(found) if isinstance(found, Table) else found

@@ -28,17 +28,14 @@ WEATHER = ("temperature", "humidity", "wind_speed", "precipitation", "visibility
 
 
 def load_flights(weather: bool = False) -> Table:
-    """327,346 flights that left New York in 2013, on 365 days: 1 where late, else 0.
+    """327,346 flights that left New York in 2013, on 365 days: 1 where more than 15 minutes late.
 
-    Late is an arrival more than 15 minutes after its time. The features are known when a
-    ticket is sold: the hour of the scheduled departure (a category, "05" to "23"), carrier,
-    origin, and the distance in miles as its logarithm. Nothing that is measured on the way
-    (departure delay, air time) is among them. ``weather`` adds what was observed at the origin
-    at the scheduled hour. Rows are sorted by their features, so that their order tells nothing.
+    The features are known when a ticket is sold: the hour of the scheduled departure (a category,
+    "05" to "23"), carrier, origin, and the logarithm of the distance in miles. ``weather`` adds
+    what was observed at the origin at the scheduled hour. Rows are sorted by their features, so
+    that their order tells nothing.
 
     >>> flights = load_flights()
-    >>> len(flights), len(flights.domain_names), flights.domain_names[0]
-    (327346, 365, '2013-01-01')
     >>> list(flights.columns), round(float(flights.target.mean()), 3)
     (['hour', 'carrier', 'origin', 'log_distance'], 0.237)
     """
@@ -64,8 +61,7 @@ def load_flights(weather: bool = False) -> Table:
 def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool = False) -> Table:
     """Flights out of New York in 2013: late by more than 15 minutes or not, a domain per day.
 
-    They come with the package, so the data root is not looked at. ``weather`` adds the hourly
-    weather. See :func:`load_flights`.
+    They come with the package. See :func:`load_flights`.
     """
     return load_flights(weather=weather)
 
@@ -90,21 +86,16 @@ COMPONENTS = 20
 def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Table:
     """Semi-synthetic: real digits, 5 to 9 or not, with a colour that misleads in 12 of 60 domains.
 
-    The 1,797 digits are those of scikit-learn, so the data root is not looked at. They are dealt
-    out at random to 60 sources of 100 digits, each of them three or four times. The features are
-    the first 20 principal components of the pixels of all digits (which takes no label) and
-    ``colour``, 0 or 1. As in ColoredMNIST, labels are wrong in a share of the rows (0.2), and the
-    colour is generated: in 48 sources it equals the label with a probability between 0.75 and 0.95
-    that belongs to the source, in the other 12 it is the opposite of the label with such a
-    probability. A predictor that relies on the colour is therefore good in four sources of five
-    and bad in the fifth, and no correction of its scores undoes that. These numbers were chosen to
-    show this case. ``seed`` decides which digit belongs to which source, all labels and colours.
+    The 1,797 digits of scikit-learn are dealt out to 60 sources of 100. The features are the first
+    20 principal components of the pixels and ``colour``, 0 or 1. Labels are wrong in a share of the
+    rows (0.2). In 48 sources the colour equals the label with a probability of the source between
+    0.75 and 0.95, in the other 12 it is the opposite: a predictor that relies on it is good in four
+    sources of five and bad in the fifth, and no correction of its scores undoes that. These numbers
+    were chosen to show this case.
 
     >>> digits = coloured_digits()
     >>> len(digits), len(digits.domain_names), digits.domain_names[0]
     (6000, 60, 'source-01')
-    >>> list(digits.columns)[-2:], digits.target_name
-    (['component_20', 'colour'], 'five_to_nine')
     """
     SEED.check(seed, "seed")
     pixels, shown = _digits()
@@ -163,19 +154,8 @@ def table_of_file(
 ) -> Table:
     """A CSV or Parquet file with a column for the target and one for the domain.
 
-    It is read as ``eqrm train`` reads it.
-
-    Args:
-        root: the data root; it is not needed.
-        file: the file, a pattern or a folder, looked for in the working directory and then in
-            the data root.
-        target: the column to predict.
-        domain: the column that names each row's domain.
-        drop: columns to leave out.
-        categories: columns of numbers to read as categories.
-        features: the input columns; by default all others.
-        order: the column with the time of each row, a date or a number, for splits in time; not a
-            feature unless it is listed.
+    It is read as ``eqrm train`` reads it, and looked for in the working directory and then in the
+    data root. ``order`` is the column with the time of each row, for splits in time.
     """
     return read_table(
         own_file(root, file),

@@ -88,11 +88,7 @@ def missing_in(column: Column) -> NDArray[np.bool_]:
 
 
 def number_of(text: str) -> float | None:
-    """The number in a string, NaN if it is missing, None if it is not a number.
-
-    >>> number_of("1e3"), number_of("NA"), number_of("old"), number_of("007")
-    (1000.0, nan, None, None)
-    """
+    """The number in a string, NaN if it is missing, None if it is not a number (007 is none)."""
     bare = text.strip()
     if bare.lower() in MISSING_NUMBERS:
         return float("nan")

@@ -48,17 +48,11 @@ class TableEncoder:
     weekday and days since the first one. At most a share of ``max_missing`` of a column's numbers
     or dates may be missing: they become the mean and an indicator, or stay missing for models that
     take them so (``native``). Empty text is a category of its own. Columns with a single value are
-    left out, and so are identifiers. :attr:`notes` lists all of this. ``missing_values`` are what
-    means a missing value in files, besides nothing and NA.
+    left out, and so are identifiers. :attr:`notes` lists all of this.
 
     >>> encoder = TableEncoder.fit({"age": [30, 50], "ward": ["A", "B"], "city": ["Oslo"] * 2})
     >>> encoder.features
     ('age', 'ward=A', 'ward=B')
-    >>> encoder.transform({"age": [40, 60], "ward": ["B", "A"]})
-    array([[0., 0., 1.],
-           [2., 1., 0.]])
-    >>> encoder.notes
-    ("Column 'city' has the same value in every row and is left out.",)
     """
 
     columns: tuple[Encoded, ...]
@@ -81,9 +75,8 @@ class TableEncoder:
         """Learn means, scales, categories and first dates from the columns of a frame.
 
         With ``domains``, the number of each row's domain, identifiers are left out, but for columns
-        that were ``asked`` for. ``date_forms`` are the forms that dates had in files where these
-        were not ISO's: new files are read in the same way. ``rows`` is what messages call the
-        rows, such as "training rows". All problems are one error.
+        that were ``asked`` for. ``date_forms`` are the forms of dates that were not ISO's, ``rows``
+        what messages call the rows.
         """
         parts: list[Encoded] = []
         notes: list[str] = []

@@ -63,15 +63,6 @@ def column_of(
     ``missing`` are values that mean a missing one. ``forms`` holds the forms of dates that are not
     ISO's by column, and takes those that are found. In a frame text is text (``typed_text``): it
     holds numbers only if the kind says so.
-
-    >>> column_of("age", np.array(["31", "?", "NA"]), missing=["?"])
-    array([31., nan, nan])
-    >>> column_of("age", np.array([31.0, -999.0]), missing=["-999"])
-    array([31., nan])
-    >>> column_of("ward", np.array([1.0, 2.5]), "category")
-    array(['1', '2.5'], dtype='<U3')
-    >>> column_of("seen", np.array(["2013-01-31", ""]))
-    array(['2013-01-31T00:00:00.000000', 'NaT'], dtype='datetime64[us]')
     """
     if is_numbers(column):
         column = _without_codes(column, missing)

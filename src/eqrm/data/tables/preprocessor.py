@@ -89,10 +89,7 @@ class Task:
         return found.astype(np.int64) if whole else found
 
     def labels(self, target: Column) -> NDArray[Any]:
-        """The number of each row's class, or the target itself for regression.
-
-        Raises for unknown classes.
-        """
+        """The number of each row's class, or the target itself; unknown classes are refused."""
         if not self.classes:
             return target
         values = [_shown(value) for value in np.unique(target)]
@@ -110,7 +107,7 @@ class Task:
         """Columns of predictions: ``prediction``, and ``p_CLASS`` for every class.
 
         ``scores`` are probabilities (n,) of the second of two classes, (n, K) of K classes, or
-        predicted numbers (n,). Predicted classes are of the type that the target has.
+        predicted numbers (n,).
         """
         if not self.classes:
             return {PREDICTION: scores}
@@ -212,8 +209,8 @@ class TablePreprocessor:
     def encode(self, table: Table, unseen: str = "warn") -> DomainData:
         """A table with the same columns as a dataset: x (n, features) float32, y (n,).
 
-        y is the number of the class, or a float32 where the task is regression. A class that
-        training did not have is refused; ``unseen`` as for :meth:`TableEncoder.transform`.
+        A class that training did not have is refused; ``unseen`` as for
+        :meth:`TableEncoder.transform`.
         """
         from eqrm.data.domain_data import DomainData  # torch, which reading a table needs not
 

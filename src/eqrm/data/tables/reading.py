@@ -148,13 +148,6 @@ def read_table(data: Data, target: str, domain: str | Sequence[str], **options: 
 
     ``options`` are the other fields of :class:`TableColumns`. What is wrong with the table is one
     error.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "stays.csv"
-    >>> _ = path.write_text("hospital,age,ward,died\\n1,31,A,0\\n1,57,B,1\\n02,,A,0\\n")
-    >>> table = read_table(path, target="died", domain="hospital")
-    >>> table.columns["age"], table.columns["ward"], table.domains
-    (array([31., 57., nan]), array(['A', 'B', 'A'], dtype='<U1'), array(['1', '1', '02'], ...))
     """
     return TableColumns(target, domain, **options).read(data)
 
@@ -226,11 +219,10 @@ def read_columns(
     needed: Sequence[str] = (),
     forms: Mapping[str, str] | None = None,
 ) -> dict[str, Column]:
-    """Columns by name: ``kinds`` says which hold a "number", a "category" or a "date".
+    """Columns by name, of the kinds "number", "category" or "date"; all problems are one error.
 
     Columns of ``also`` that exist are read as text; those ``needed`` must exist. ``forms`` are
-    those of dates that are not ISO's. Missing columns are reported by name, and all problems at
-    once.
+    those of dates that are not ISO's.
     """
     problems = Problems()
     with source_of(data) as source:

@@ -225,11 +225,6 @@ class Table:
         Times are those of ``order``, or else the domains' names. ``after`` holds out the domains
         that begin strictly later; a day, a month or a year means its end. ``last`` holds out a
         share of the domains, the latest to begin. Domains with rows on both sides are left out.
-
-        >>> table = Table({"age": [31, 57, 40]}, [0, 1, 0], ["2013-01", "2013-02", "2013-03"])
-        >>> train, later = table.split(table.in_time(after="2013-02"))
-        >>> train.domain_names, later.domain_names
-        (('2013-01', '2013-02'), ('2013-03',))
         """
         if self.unit == "group":
             raise SettingError(

@@ -11,10 +11,7 @@ from torch import Tensor
 
 
 def being_transformed() -> bool:
-    """Whether ``torch.compile`` or a transform of ``torch.func`` is active.
-
-    Values cannot be inspected then, and only differentiable operations are allowed.
-    """
+    """Whether ``torch.compile`` or ``torch.func`` is active: values cannot be inspected then."""
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 

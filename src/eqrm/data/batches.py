@@ -141,17 +141,8 @@ class DomainBatches:
         self._by_domain: Integers = np.argsort(domains, kind="stable")
         self._order: Integers = self._by_domain.copy()
         self._starts: Integers = np.cumsum(self._counts) - self._counts
-        self.settings = SamplerSettings(
-            domains_per_batch,
-            examples_per_domain,
-            over,
-            repeat_domains,
-            repeat_examples,
-            seed,
-            rank,
-            world_size,
-            across,
-        )
+        drawn = (domains_per_batch, examples_per_domain, over, repeat_domains, repeat_examples)
+        self.settings = SamplerSettings(*drawn, seed, rank, world_size, across)
         self.settings.check(self._counts)
         k = examples_per_domain
         self._per_visit = self._counts if k is None else np.minimum(self._counts, k)

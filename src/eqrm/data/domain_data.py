@@ -151,10 +151,7 @@ class DomainData:
         return Rows(inputs, self.y[here], self.domains[here])
 
     def to(self, device: torch.device | str) -> DomainData:
-        """The same data with every tensor moved to a device, once.
-
-        Inputs without a ``to`` stay; :meth:`rows` moves what it reads.
-        """
+        """The same data with every tensor moved to a device, once."""
         x = self.x.to(device) if hasattr(self.x, "to") else self.x
         return replace(self, x=x, y=self.y.to(device), domains=self.domains.to(device))
 
@@ -212,12 +209,7 @@ class DomainData:
     def in_time(
         self, order: Any = None, *, after: Any = None, last: float | None = None
     ) -> TimeSplit:
-        """The past and later domains, for :meth:`splits`: :func:`eqrm.data.splits.split_in_time`.
-
-        >>> data = DomainData.from_arrays(torch.zeros(3, 1), [0, 1, 0], [2011, 2012, 2013])
-        >>> data.splits(test=data.in_time(after=2011)).test.names
-        ('2012', '2013')
-        """
+        """The past and later domains, for :meth:`splits`: see :func:`split_in_time`."""
         numbered = NumberedDomains(self.domains.cpu().numpy(), self.names)
         return split_in_time(numbered, order, after=after, last=last)
 

@@ -67,10 +67,7 @@ def different(number: int, limit: int, *key: int) -> Integers:
 
 
 def different_by_weight(number: int, weights: Integers, *key: int) -> Integers:
-    """``number`` different integers, each next one drawn in proportion to the weights left.
-
-    Exponential clocks with these rates ring in just that order.
-    """
+    """``number`` different integers, each next one drawn in proportion to the weights left."""
     clocks = -np.log(uniform(hashed(*key, np.arange(len(weights))))) / weights
     first = np.argpartition(clocks, number - 1)[:number]
     return first[np.argsort(clocks[first], kind="stable")]

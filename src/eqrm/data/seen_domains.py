@@ -1,8 +1,7 @@
 """Which domains had a part in training, kept with a model as hashes of their names.
 
-The hash is SHA-256 of the name (its first 32 hexadecimal digits), without a salt: the same training
-gives the same file, byte for byte, and files tell whether two models have seen the same domain. It
-keeps names out of the file, but hides none that can be guessed, such as dates; nor would a salt.
+Without a salt, the same training gives the same file, and files tell whether two models have seen
+the same domain. It keeps names out of the file, but hides none that can be guessed, such as dates.
 """
 
 from __future__ import annotations

@@ -45,9 +45,8 @@ class DomainSpans:
         return np.argsort(self.first, kind="stable")
 
     def starts(self, wanted: Sequence[int]) -> list[int]:
-        """The places in :attr:`order` nearest to those wanted at which a new time begins.
-
-        Domains of the same time are never separated, and place 0 is none of them.
+        """The places in :attr:`order` nearest to those wanted at which a new time begins, but for
+        0.
         """
         places = self.limits[1:-1]
         return [int(places[np.abs(places - place).argmin()]) for place in wanted if places.size]
@@ -66,9 +65,8 @@ class DomainSpans:
     def latest_before(
         self, moment: Any, gap: int = 0, most: int | None = None
     ) -> NDArray[np.int64]:
-        """The domains that end before a moment, by their end, without the last ``gap`` of them.
-
-        At most the latest ``most`` of these.
+        """The latest ``most`` domains that end before a moment, by their end, less the last
+        ``gap``.
         """
         by_end = np.argsort(self.last, kind="stable")
         earlier = by_end[self.before(moment)[by_end]]
@@ -80,8 +78,7 @@ def domain_spans(
 ) -> DomainSpans:
     """From when to when each domain lasts: by the times of its rows (n,), or else by its name.
 
-    ``what`` are the times, or the domains where there are none, in errors. ``remedy`` is what to
-    do where names are neither dates nor numbers.
+    ``what`` names them in errors, and ``remedy`` is what to do where names are no times.
     """
     if times is None:
         named = as_times(names, what, remedy)

@@ -59,10 +59,7 @@ def write_archive(
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
-    """As safetensors does, but the same content always gives the same bytes.
-
-    safetensors writes the metadata in an order that differs from one time to the next.
-    """
+    """As safetensors does, but the same content always gives the same bytes (metadata in order)."""
     save_file(tensors, path, dict(metadata))
     with path.open("r+b") as file:
         size = int.from_bytes(file.read(8), "little")
@@ -83,8 +80,8 @@ def read_archive(
 ) -> Archive:
     """What :func:`write_archive` wrote in this format.
 
-    ``what`` names the kind of file in errors, and ``remedy`` says what to do about one that is
-    damaged or foreign. ``error`` is the class of the errors.
+    ``what`` names the kind of file in errors, which are of the class ``error``; ``remedy`` says
+    what to do.
     """
     if not path.is_file():
         raise error(f"The file {path} does not exist.")

@@ -39,10 +39,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_checked_json(path: Path, format: str, content: Any) -> None:
-    """Write plain data atomically, on the disk before the file takes its place.
-
-    The same content gives the same bytes.
-    """
+    """Write plain data, on the disk before the file takes its place; always the same bytes."""
     text = _text(content).encode()
     with whole_file(path, durable=True) as draft:
         draft.write_bytes(_head(format, text) + _BEFORE_CONTENT + text + b"}\n")
@@ -64,10 +61,7 @@ def read_checked_json(path: Path, format: str, what: str) -> Any:
 
 
 def is_whole_json(path: Path, format: str, beginning: str) -> bool:
-    """Whether :func:`write_checked_json` wrote the file, and content that begins like this.
-
-    Nothing is parsed, so False may also mean that the file has another layout.
-    """
+    """Whether :func:`write_checked_json` wrote the file, and content that begins like this."""
     try:
         head, _, text = _bytes_of(path).partition(_BEFORE_CONTENT)
     except DataFileError:
@@ -77,10 +71,7 @@ def is_whole_json(path: Path, format: str, beginning: str) -> bool:
 
 
 def write_checked_lines(path: Path, format: str, entries: Sequence[Any]) -> None:
-    """Write a line of JSON per entry behind a line with their digest, as durably as the above.
-
-    A file that grows by an entry differs in its first line and in the new one.
-    """
+    """Write a line of JSON per entry behind a line with their digest, as durably as the above."""
     text = "".join(f"{_text(entry)}\n" for entry in entries).encode()
     with whole_file(path, durable=True) as draft:
         draft.write_bytes(_head(format, text, " ") + b"}\n" + text)

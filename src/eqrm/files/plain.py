@@ -74,9 +74,8 @@ def read_as(kind: type[T], content: Any, path: str = "", *, what: str = "The con
 def plain_values(value: Any, *, finite: bool = False) -> Any:
     """What :func:`read_as` read, or any other value, as plain YAML and JSON can represent it.
 
-    A field may have another name there, or none (``"in_files"`` of its metadata), and one that was
-    ``"added"`` later is left out at its default. With ``finite``, None stands for numbers that are
-    not.
+    A field that was ``"added"`` later is left out at its default. With ``finite``, None stands for
+    numbers that are not.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {

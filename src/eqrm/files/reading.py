@@ -33,10 +33,7 @@ _SIZE = re.compile(r"\s*(\d{1,18})\s*([KMGT]?B)?\s*", re.IGNORECASE)
 
 
 def regular_file(path: Path) -> Path:
-    """The path itself; refused where it leads to a pipe, a device or a socket.
-
-    Reading those may never end. What is missing, locked or a folder is left to whoever opens it.
-    """
+    """The path itself; refused where it leads to a pipe, a device or a socket without end."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):

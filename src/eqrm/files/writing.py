@@ -64,11 +64,10 @@ def whole_file(path: Path, *, durable: bool = False) -> Iterator[Path]:
 def whole_files(folder: Path, without: Collection[str] = ()) -> Iterator[Path]:
     """A temporary folder to write files to; at the end they take their places in ``folder``.
 
-    If anything goes wrong before, it is removed, and what was in ``folder`` stays as it was. All
-    files take their places at once, also where the process is killed: the folder is new, or is
-    exchanged for one that has its other files too. Where the system cannot exchange folders (only
-    Linux can, within one disk), files are replaced one after the other. ``without`` are files of
-    the folder, by their names in it, that go away unless they are written again.
+    All do so at once, also where the process is killed: the folder is new, or is exchanged for one
+    that has its other files too. Where the system cannot exchange folders (only Linux can, within
+    one disk), files are replaced one after the other. ``without`` are files that go away unless
+    they are written again.
     """
     folder = folder.resolve()
     # Who works in a folder would be left in the one that is removed.
@@ -179,9 +178,7 @@ def _force_to_disk(path: Path) -> None:
 def try_lock(handle: int, *, shared: bool = False) -> bool:
     """Lock an open file or folder without waiting; False where another process has it.
 
-    The lock ends when the handle is closed, so it is never stale. Where the operating system or
-    the file system knows no locks (Windows, some network file systems), nothing is kept out and
-    the answer is True.
+    The lock ends with the handle. Where the system knows no locks, the answer is True.
     """
     if not CAN_LOCK:
         return True

@@ -209,10 +209,7 @@ def pack(
     grey: Tensor,
     pinned: bool = False,
 ) -> Tensor:
-    """What happens to n images (``AugmentationDraws``) in one tensor (n, 14).
-
-    All are on the CPU; ``pinned`` memory is copied to a GPU without waiting for it.
-    """
+    """What happens to n images (``AugmentationDraws``) in one tensor (n, 14), on the CPU."""
     packed = torch.zeros(len(crops), COLUMNS, dtype=torch.float32, pin_memory=pinned)
     packed[:, :4] = crops
     packed[:, FLIPPED.value] = flipped

@@ -158,9 +158,7 @@ def _turns(values: int) -> int:
 class FrozenNorm(torch.autograd.Function):
     """(x − mean)/√(variance + eps)·weight + bias, cut off below 0 and above ``highest``, padded.
 
-    ``highest`` is None for no cutting at all, ``math.inf`` for ReLU, 6 for ReLU6; ``padding`` are
-    the zeros on the left, on the right, above and below. x is (n, channels, height, width) in
-    channels last.
+    ``highest`` is None for no cutting, ``math.inf`` for ReLU, 6 for ReLU6. x is in channels last.
     """
 
     @staticmethod
@@ -234,10 +232,7 @@ def _cut(highest: float | None) -> tuple[bool, float]:
 def _by_composition(
     slopes: Tensor, saved: tuple[Tensor, ...], eps: float, highest: float | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients in x, weight and bias, in operations that can be differentiated.
-
-    ``saved`` are x, weight, bias, mean and variance.
-    """
+    """The gradients in x, weight and bias, in operations that can be differentiated."""
     x, weight, bias, mean, variance = saved
     shape = (1, -1, 1, 1)
     inverse = (variance + eps).rsqrt()

@@ -61,8 +61,8 @@ def enter(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Remember sums of losses (``eqrm.gpu.means.add_up``) as the risks of this step, in place.
 
-    Returns the risks of all domains and their weights, both (m,), and the sum of the weights. A
-    risk that is not finite is among the risks, but not remembered.
+    Returns all risks and their weights, (m,), and the sum of the weights; risks that are not finite
+    are not remembered.
     """
     size = remembered.numel()
     risks, weights = torch.empty_like(remembered), torch.empty_like(remembered)

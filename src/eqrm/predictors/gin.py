@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from eqrm.errors import SettingError
 from eqrm.predictors.base import Loss, Predictor
 
 ATOM_FEATURES = (119, 5, 12, 12, 10, 6, 6, 2, 2)
@@ -73,8 +72,7 @@ class GINLayer(nn.Module):
 class GINFeatures(nn.Module):
     """Embeddings of whole graphs: the mean over atoms after the last layer, (graphs, width).
 
-    The virtual node hears from every atom of its graph and speaks to all of them, so that
-    information crosses a molecule in one layer.
+    The virtual node hears from every atom of its graph and speaks to all of them.
     """
 
     def __init__(self, width: int, depth: int, dropout: float) -> None:
@@ -143,6 +141,4 @@ class GIN(Predictor):
         dropout: float = 0.5,
         loss: str | Loss = "binary-cross-entropy",
     ) -> None:
-        if depth < 2:
-            raise SettingError(f"GIN with a virtual node needs a depth of at least 2, got {depth}.")
         super().__init__(GINFeatures(width, depth, dropout), nn.Linear(width, outputs), loss)

@@ -41,11 +41,7 @@ class Fractions(nn.Module):
 
 
 class ImageScaling(nn.Module):
-    """(x − mean)/std per channel, for images in [0, 1] or as bytes from 0 to 255.
-
-    It is part of the predictor, because which numbers are right depends on the weights and not
-    on the data. Bytes stay bytes until they are on the device, at a quarter of the memory.
-    """
+    """(x − mean)/std per channel, for images in [0, 1] or as bytes from 0 to 255."""
 
     mean: Tensor
     std: Tensor

@@ -1,8 +1,4 @@
-"""The first and last layer of a network: their sizes, and a wider first layer.
-
-Discriminators need the size of the features, and methods that feed a network more than its
-inputs (ARM, MTL) need room for them.
-"""
+"""The first and last layer of a network: their sizes, and a wider first layer."""
 
 from __future__ import annotations
 
@@ -45,9 +41,8 @@ def first_layer(network: nn.Module) -> nn.Linear | nn.Conv2d:
 
 
 def widened(network: nn.Module, extra: int) -> nn.Module:
-    """A copy whose first layer takes ``extra`` more inputs, after those it had.
-
-    What was learned is kept: the old weights are copied, the new ones start at random.
+    """A copy whose first layer takes ``extra`` more inputs; the old weights stay, new ones are
+    random.
     """
     network = copy.deepcopy(network)
     name, old = next(_weighted_layers(network))

@@ -57,9 +57,7 @@ def _xavier(module: nn.Module) -> None:
 class CNN(Predictor):
     """Four 3×3 convolutions with group norm and a mean over pixels, for 28×28 images.
 
-    The architecture that DomainBed uses for RotatedMNIST and ColoredMNIST: 64, 128, 128 and
-    128 channels, stride 2 in the second layer, so images of any size will do. ``inputs`` is the
-    number of channels.
+    DomainBed's network for RotatedMNIST and ColoredMNIST; ``inputs`` is the number of channels.
     """
 
     input_kind = "channels"

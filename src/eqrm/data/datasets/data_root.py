@@ -41,10 +41,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
-    """A file, pattern or folder of the user's own: in the working directory, or in the data root.
-
-    It needs no data root.
-    """
+    """A file, pattern or folder of the user's: in the working directory, or in the data root."""
     if not str(file).strip():
         raise SettingError(
             "file must be the name of a file, pattern or folder, such as 'rows.csv' ('.' is the "
@@ -96,10 +93,7 @@ def file_key(path: Path, *parts: str) -> str:
 
 
 def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
-    """The result of ``make()``, from the cache if it was computed before.
-
-    It is kept in ``EQRM_CACHE``, or in ``eqrm`` in the user's cache folder, if that can be written.
-    """
+    """The result of ``make()``, kept in the cache folder (``EQRM_CACHE``) where possible."""
     from eqrm.files.archive import read_archive, write_archive
 
     user = os.environ.get("XDG_CACHE_HOME") or "~/.cache"

@@ -38,8 +38,7 @@ def get_dataset(
 ) -> list[Path]:
     """Fetch and unpack what is missing of a dataset; returns the new files and folders.
 
-    ``begin`` is called before each download and returns its progress callback. Where no
-    mirror answers, or there is none, the error says what to fetch by hand and where to put it.
+    ``begin`` is called before each download and returns its progress callback.
     """
     key, entry = published(name)
     if entry.found(root):

@@ -57,11 +57,7 @@ def image_folder(
 def data_of_images(
     source: Path, rows: Sequence[tuple[str, int, Any]], size: int, resident: str, **rest: Any
 ) -> DomainData:
-    """Images by file, class and domain: x are those of a folder or archive, scaled.
-
-    They are in memory where they fit (``"auto"``: 4 GiB), else read lazily. ``rest`` is as for
-    :meth:`DomainData.from_arrays`.
-    """
+    """Images by file, class and domain, scaled; ``rest`` as for :meth:`DomainData.from_arrays`."""
     one_of(resident, RESIDENT, "value of resident")
     files, labels, domains = zip(*rows, strict=True)
     images = ImageFiles(source, files, size)
@@ -104,11 +100,7 @@ def _listed(source: Path) -> list[tuple[str, ...]]:
 
 
 class ImageFiles:
-    """Images decoded on access; ``images[rows]`` is (k, 3, size, size) bytes.
-
-    ``source`` is a folder, or a zip archive that is read without being unpacked; ``names`` are the
-    files in it.
-    """
+    """Images of a folder or zip archive, decoded on access: ``images[rows]`` is (k, 3, …)."""
 
     def __init__(self, source: Path, names: Sequence[str], size: int) -> None:
         try:

@@ -79,10 +79,7 @@ def _read(files: tuple[tuple[Path, int], ...]) -> Digits:
 
 
 def read_idx(path: Path, md5: str | None = None) -> Tensor:
-    """The bytes of an idx file, plain or .gz, as a uint8 tensor of the shape it states.
-
-    ``md5`` is the checksum of the uncompressed file; another one is refused.
-    """
+    """The bytes of an idx file, plain or .gz, of the shape it states; ``md5`` is of the content."""
     with refusing_damage(path):
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":
@@ -105,10 +102,7 @@ def read_idx(path: Path, md5: str | None = None) -> Tensor:
 
 
 def stand_in_digits() -> Digits:
-    """As many digits as MNIST has, drawn from scikit-learn's 1,797 by turning and stretching.
-
-    Train and test digits come from different writers' originals. Always the same.
-    """
+    """As many digits as MNIST has, drawn from scikit-learn's 1,797 by turning and stretching."""
     from sklearn.datasets import load_digits
 
     source = load_digits()
@@ -204,10 +198,9 @@ def rotated_mnist(
     seed: int = 0,
     stand_in: bool = False,
 ) -> DomainData:
-    """MNIST's 70,000 digits dealt out to domains, each turned to the left by its angle.
+    """MNIST's 70,000 digits dealt out to domains, each turned to the left by its angle in degrees.
 
-    Domains are named by their angles in degrees. x is (n, 1, 28, 28) in [0, 1], y the digit.
-    The settings are those of :func:`colored_mnist`.
+    x is (n, 1, 28, 28) in [0, 1], y the digit.
     """
     if not angles or not all(map(is_number, angles)):
         raise SettingError(f"angles must be at least one number of degrees, got {angles!r}.")

@@ -37,9 +37,8 @@ class UnseenCategoryWarning(EqrmWarning):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """(value − mean) / scale; missing values become the mean, with an indicator column.
-
-    With ``native`` they stay missing, for a model that takes them so.
+    """(value − mean) / scale; missing values become the mean and an indicator, or stay
+    (``native``).
     """
 
     name: str

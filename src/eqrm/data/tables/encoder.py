@@ -1,8 +1,4 @@
-"""Columns of a table to a matrix of numbers: categories one-hot, numbers standardised, dates.
-
-Nothing is left out or filled in silently: :attr:`TableEncoder.notes` lists it, and everything else
-is an error.
-"""
+"""Columns of a table to a matrix of numbers: categories one-hot, numbers standardised, dates."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """CSV and Parquet files as one table in DuckDB: the one reader of table files.
 
-Names of files, columns and domains are data: files go in as parameters, columns as quoted
-identifiers that were first looked up among the columns there are. Only the separator of a CSV file
-is guessed. A line with more or fewer fields than the header is an error, and so is a compressed
-file that does not match its checksum, which DuckDB does not verify.
+Files go in as parameters, columns as quoted identifiers that were looked up among those there are.
+A line with more or fewer fields than the header is an error, and so is a compressed file that does
+not match its checksum, which DuckDB does not verify.
 """
 
 from __future__ import annotations
@@ -84,9 +83,8 @@ class TableFiles:
     def fetched(
         self, sql: str, files: Sequence[Path] | None = None, **parameters: Any
     ) -> dict[str, Any]:
-        """The columns of the result of a query over the files, or over some of them.
-
-        Where it was asked for, with a progress bar.
+        """The columns of the result of a query over the files, or some of them; with a bar if asked
+        for.
         """
         if not self.progress:
             with self.errors_as_ours():
@@ -207,10 +205,8 @@ class TableFiles:
             )
 
     def domain(self, name: str) -> str:
-        """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it.
-
-        Numbers stay numbers: whether they are integers, and whether a domain is missing, is checked
-        once per domain and not once per row.
+        """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it; numbers stay
+        so.
         """
         if self.is_filename(name):
             return FILENAME

@@ -65,10 +65,7 @@ def _is_arrow(frame: Any) -> bool:
 
 
 def column(frame: Any, name: Any) -> Any:
-    """A column as an array; several columns are joined into one column of strings.
-
-    A pandas categorical stays one, so that its categories keep their order.
-    """
+    """A column as an array, or a pandas categorical; several are joined into one of strings."""
     if isinstance(name, (list, tuple)):
         return joined_columns([column(frame, part) for part in name])
     refuse_absent([name], frame_columns(frame))

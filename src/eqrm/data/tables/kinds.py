@@ -175,10 +175,7 @@ def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | 
 
 
 def written_dates(name: str, text: NDArray[np.str_]) -> tuple[Column, str] | None:
-    """Dates of another form than ISO's and this form, with a warning; None if there are others.
-
-    Dates of which nobody can tell day and month are an error.
-    """
+    """Dates of another form than ISO's and this form, with a warning; None if there are others."""
     if not any(_WRITTEN.fullmatch(value.strip()) for value in _sample(text)):
         return None
     found = {form: dates for form in FORMS if (dates := dates_in(text, form)) is not None}

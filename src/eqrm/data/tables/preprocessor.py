@@ -176,9 +176,8 @@ class TablePreprocessor:
 
     @classmethod
     def fit(cls, table: Table, task: str = AUTO, **options: Any) -> TablePreprocessor:
-        """Learn from a table of training domains; ``task`` as for :meth:`Task.of`.
-
-        ``options`` are those of :meth:`TableEncoder.fit`. All problems are one error.
+        """Learn from a table of training domains; ``options`` are those of
+        :meth:`TableEncoder.fit`.
         """
         problems, ids = Problems(), table.numbered_domains.ids
         with problems.noted():

@@ -195,10 +195,10 @@ def read_test_table(data: Data, like: Table, missing_values: Collection[str] = (
     kinds = dict.fromkeys(like.numbers, NUMBER) | dict.fromkeys(like.categories, CATEGORY)
     kinds |= dict.fromkeys(like.dates, DATE)
     kinds |= {like.target_name: NUMBER if is_numbers(like.target) else CATEGORY}
-    kinds |= dict.fromkeys(like.domain_columns, DOMAIN)
+    kinds |= dict.fromkeys(like.domain_key.columns, DOMAIN)
     kinds |= {} if like.weights is None else {like.weight_name: NUMBER}
     columns = read_columns(data, kinds, missing_values=missing_values, forms=like.date_forms)
-    domains: Any = _joined(columns, like.domain_columns)
+    domains: Any = _joined(columns, like.domain_key.columns)
     return Table(
         {name: columns[name] for name in like.columns},
         columns[like.target_name],
@@ -239,10 +239,7 @@ def read_columns(
 def read_domains(
     data: Data, names: Sequence[str]
 ) -> tuple[NumberedDomains, NDArray[np.bool_]] | None:
-    """The domains of the rows that have one, by these columns, and which rows (n,) these are.
-
-    None where the table does not have the columns.
-    """
+    """The domains of the rows that have one, and which (n,) these are; None without the columns."""
     problems = Problems()
     with source_of(data) as source:
         if not all(source.has_domain(name) for name in names):

@@ -50,10 +50,7 @@ class FileSource:
         missing: Collection[str] = (),
         forms: MutableMapping[str, str] | None = None,
     ) -> dict[str, Column]:
-        """The columns of these kinds; those that cannot be read are noted, and left out.
-
-        ``missing`` and ``forms`` are as for :func:`~eqrm.data.tables.kinds.column_of`.
-        """
+        """The columns of these kinds; those that cannot be read are noted, and left out."""
         wanted: dict[str, str] = {}
         for name, kind in kinds.items():
             with problems.noted():

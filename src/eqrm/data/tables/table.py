@@ -110,11 +110,6 @@ class Table:
         self._set(columns=columns)
 
     @property
-    def domain_columns(self) -> tuple[str, ...]:
-        """The columns that name the domains."""
-        return self.domain_key.columns
-
-    @property
     def domain_key(self) -> DomainKey:
         """The columns of groups and members; without members, the domains are not nested."""
         return DomainKey((self.domain_name,)) if self.key is None else self.key
@@ -252,10 +247,11 @@ class Table:
         """
         if isinstance(test, TimeSplit):
             return self.in_domains(test.train), self.in_domains(test.test)
-        drawn = isinstance(test, (int, float))
         names, what = self.unit_names, self.unit
-        given = drawn_names(names, test, seed) if drawn else map(str, domain_names(test))  # type: ignore[arg-type]
-        held_out = list(dict.fromkeys(given))
+        if isinstance(test, (int, float)):
+            held_out = drawn_names(names, test, seed)
+        else:
+            held_out = list(dict.fromkeys(map(str, domain_names(test))))
         chosen = self._is_in(held_out, self._units, names, what)
         if len(names) < 2:
             raise SettingError(
@@ -273,24 +269,20 @@ class Table:
 
     def frame(self) -> DataFrame:
         """Features, target and domain as a pandas data frame."""
-        frame = self._features()
+        frame = data_frame(self.columns)
         frame[self.target_name] = self.target
         frame[self.domain_name] = self.domains
         return frame
 
     def X_y_groups(self) -> tuple[DataFrame, Column, NDArray[np.str_]]:
         """What ``fit(X, y, groups=…)`` of scikit-learn takes: features, target, domains."""
-        return self._features(), self.target, self.domains
-
-    def _features(self) -> DataFrame:
-        return data_frame(self.columns)
+        return data_frame(self.columns), self.target, self.domains
 
 
 def drawn_names(names: Sequence[str], share: float, seed: int) -> list[str]:
     """The names that are held out."""
     OPEN_FRACTION.check(share, "The share of domains to hold out")
-    parts: dict[str, list[int] | float | None]
-    parts = {"train": None, "validation": [], "test": 1.0 - share}
+    parts: dict[str, Any] = {"train": None, "validation": [], "test": 1.0 - share}
     return [names[number] for number in parts_of_domains(parts, names, seed)["train"]]
 
 

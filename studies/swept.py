@@ -13,18 +13,15 @@ from eqrm.data.datasets.data_root import data_root
 from eqrm.data.datasets.downloads import by_hand
 from eqrm.data.datasets.registry import published
 from eqrm.errors import DataFileError, EqrmError
-from eqrm.sweeps import (
-    LocalEngine,
-    PlannedSweep,
-    RunRecord,
-    SweepFolder,
-    SweepTables,
-    planned_sweep,
-    read_records,
-    run_sweep,
-)
+from eqrm.sweeps import read_records
+from eqrm.sweeps.engines.local import LocalEngine
 from eqrm.sweeps.plan import read_plan
+from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.tables.cells import SweepTables
 from eqrm.text import duration
 from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress

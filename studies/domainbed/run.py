@@ -7,7 +7,8 @@ from typing import Any
 
 from eqrm.errors import SettingError
 from eqrm.objectives import OBJECTIVES
-from eqrm.sweeps import SELECTION_RULES, sweep_tables
+from eqrm.sweeps import sweep_tables
+from eqrm.sweeps.selection import SELECTION_RULES
 from studies.outcome import Outcome, Progress
 from studies.swept import (
     SweptStudy,
@@ -134,7 +135,6 @@ class DomainBed(SweptStudy):
             pictures=[],
             remarks=[
                 tables.error_note,
-                *tables.remarks,
                 *tables.unjudged,
                 *done.failures,
                 *(f"Departs from the protocol: {note}." for note in done.notes),

@@ -11,14 +11,14 @@ import numpy as np
 
 from eqrm.evaluation import denoised_quantile, noise_split
 from eqrm.risks import MeasuredRisks
-from eqrm.sweeps import (
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import (
     Candidates,
     QuantileSelection,
-    RunRecord,
     SelectionRule,
-    SweepFolder,
     TrainingDomainValidation,
 )
+from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.training.runs.run_folder import RunFolder
 from studies.molecules.settings import (
     CONTINUED,

@@ -9,7 +9,7 @@ import torch
 
 from eqrm import KDE
 from eqrm.evaluation.presenting.plots import new_figure
-from eqrm.sweeps import SweepFolder
+from eqrm.sweeps.sweep_folder import SweepFolder
 from studies.molecules.baselines import baselines, constants
 from studies.molecules.findings import DatasetFindings
 from studies.molecules.settings import ERM, JUDGED, SIZES, MoleculesSettings, eqrm_label

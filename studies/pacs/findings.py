@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from eqrm.sweeps import (
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import (
     Candidates,
     OracleSelection,
     QuantileSelection,
-    RunRecord,
     SelectionRule,
     TrainingDomainValidation,
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eqrm.errors import EqrmError
-from eqrm.sweeps import RunRecord
+from eqrm.sweeps.records import RunRecord
 from studies.outcome import Progress
 from studies.quantile_selection.settings import LINEAR, OBJECTIVES, SelectionSettings
 from studies.swept import run_plan

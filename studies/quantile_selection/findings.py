@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.errors import EqrmError
-from eqrm.sweeps import (
+from eqrm.sweeps.records import Checkpoint, RunRecord
+from eqrm.sweeps.selection import (
     Candidates,
-    Checkpoint,
     QuantileSelection,
-    RunRecord,
     Selected,
     SelectionRule,
     TrainingDomainValidation,

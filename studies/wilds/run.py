@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.errors import SettingError
-from eqrm.sweeps import (
-    RunRecord,
-    SweepTables,
-    TableSettings,
-    TrainingDomainValidation,
-    sweep_tables,
-)
+from eqrm.sweeps import sweep_tables
+from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.selection import TrainingDomainValidation
+from eqrm.sweeps.tables.cells import SweepTables
+from eqrm.sweeps.tables.tabulating import TableSettings
 from studies.choices import one_of, whole_number
 from studies.outcome import Outcome, Progress
 from studies.swept import (
@@ -215,7 +213,6 @@ class Wilds(SweptStudy):
             pictures=[],
             remarks=[
                 tables.error_note,
-                *tables.remarks,
                 "Runs and checkpoints are selected by the mean risk over validation domains (rule "
                 f"{BY_RISK}), and by the {self.protocol.metric} of all validation examples (rule "
                 f"{BY_METRIC}), as WILDS does.",

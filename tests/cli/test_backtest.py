@@ -102,22 +102,6 @@ def test_predictors_are_fitted_in_every_window_and_kept(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_the_guess_and_erm_are_what_train_measures(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    options = ["--refit", "never", "--levels", ".9", "--measure", "worst"]
-    run(capsys, "backtest", str(table), *FITTED, "--judge", "20", *options, "--output", str(out))
-    found = result(out)
-    assert found["predictors"][-2:] == ["ERM", "worst"]
-    assert len(list((out / "fits").iterdir())) == 1  # trained once
-    rows = {(row["predictor"], row["window"]): row for row in found["windows"]}
-    assert rows["50/50 guess", 1]["bound"] == pytest.approx(np.log(2))
-    assert rows["50/50 guess", 2]["within"] == 20
-    assert "Predictors trained once, on the first 30 domains" in (out / "summary.txt").read_text()
-
-
-@pytest.mark.usefixtures("no_pictures")
 def test_given_predictions_are_certified_without_fitting(
     predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,37 +126,6 @@ def test_given_predictions_are_certified_without_fitting(
     judged = -(later * np.log(rate) + (1 - later) * np.log(1 - rate))
     assert rows["base rate", 0.9]["within"] == int((judged <= bound + 1e-12).sum())
     assert "50/50 guess" in printed
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_domains_seen_in_training_are_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = days()
-    frame["seen"] = frame["day"] < "2013-01-15"
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    options = ["--target", "sold", "--domain", "shop", "--order", "day", "--prediction", "p"]
-    out = tmp_path / "out"
-    code, printed, err = run(
-        capsys, "backtest", str(tmp_path / "p.csv"), *options, "--output", str(out)
-    )
-    assert (code, err) == (0, "")
-    assert "Left out because training has seen them: 14 domains" in printed
-    assert "Backtest on 96 domains in the order of 'day', 2013-01-15 to 2013-04-20." in printed
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_an_order_column_orders_domains_that_are_not_dates(
-    predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    both = []
-    for number, options in enumerate((["--domain", "day"], ["--domain", "shop", "--order", "day"])):
-        out = tmp_path / str(number)
-        command = ["backtest", str(predicted), "--target", "sold", "--prediction", "p", *options]
-        code, _, err = run(capsys, *command, "--output", str(out))
-        assert (code, err) == (0, "")
-        both.append([row["within"] for row in result(out)["windows"]])
-    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize(
@@ -233,16 +186,6 @@ def broken(tmp_path: Path, change: Any) -> Path:
             ["--domain", "day", "--drop", "shop"],
             "domain '2999-01-05' are in the future",
         ),
-        (
-            lambda f: f.assign(day=f["day"].where(f.index != 3, "2013-01-01 00:00:00")),
-            ["--domain", "day", "--drop", "shop"],
-            "repeated: '2013-01-01' and '2013-01-01 00:00:00'",
-        ),
-        (
-            lambda f: f.assign(shop=f["shop"].where(f.index != 800, "s000")),
-            ["--domain", "shop", "--order", "day"],
-            "Rows of domain 's000' come again after 20 other domains",
-        ),
         (lambda f: f, ["--domain", "shop", "--order", "x"], "come again"),
         (lambda f: f, ["--domain", "shop", "--drop", "day"], "must be dates such as 2013-01-31"),
         (
@@ -287,24 +230,6 @@ def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
     damaged.write_text(damaged.read_text()[:-40])
     run(capsys, *command, "--output", str(out))
     assert len(calls) == 4  # what is not whole is fitted again
-
-
-def test_windows_that_cannot_be_certified_are_named_before_fitting(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
-    frame = days().drop(columns=["p"])
-    lasting = (frame["day"] >= "2013-02-15") & (frame["day"] < "2013-03-02") & (frame.index % 2)
-    frame["day"] += pd.to_timedelta(np.where(lasting, 15, 0), unit="D")
-    path = tmp_path / "t.csv"
-    frame.to_csv(path, index=False)
-    monkeypatch.setattr(job, "fit_window", None)  # which would be the first fit
-    options = ["--domain", "shop", "--order", "day", "--target", "sold", "--train", "30"]
-    sizes = ["--certify", "30", "--judge", "20", "--levels", ".9"]
-    with pytest.raises(TypeError):
-        run(capsys, "backtest", str(path), *options, *sizes, "--output", str(tmp_path / "out"))
-    said = capsys.readouterr().err
-    assert "eqrm: Window 1: " in said
-    assert "at least 29 are needed" in said
 
 
 def test_a_folder_with_other_files_is_refused(

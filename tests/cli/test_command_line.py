@@ -59,15 +59,6 @@ def test_help_groups_the_commands_and_says_each_in_one_line(
     assert len(named) == len(set(named))  # a line that continues would begin with ""
 
 
-def test_paragraphs_of_a_help_are_filled(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
-    _, out, _ = run_main(monkeypatch, capsys, "compare", "--help")
-    filled = next(line for line in out.splitlines() if "from whatever was saved" in line)
-    assert "those that 'eqrm predict' wrote need no --prediction." in filled
-
-
 def _paths_of_commands() -> list[list[str]]:
     root: Any = typer.main.get_command(cli.app)
     names = [[name] for name in root.commands]

@@ -49,21 +49,6 @@ def test_predictions_are_ranked_by_the_quantile_and_trainings_are_gathered(
     assert "seed" not in out
 
 
-def test_files_of_the_same_name_are_different_models(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for folder, noise in (("a", 0.5), ("b", 3.0)):
-        (tmp_path / folder).mkdir()
-        _predictions(tmp_path / folder, "predictions", noise)
-    files = [str(tmp_path / folder / "predictions.parquet") for folder in "ab"]
-    code, out, _ = run(capsys, "compare", *files, *OPTIONS)
-    assert code == 0
-    lines = out.splitlines()
-    assert "trainings" not in lines[2]
-    assert lines[3].startswith("1. a/predictions.parquet ")
-    assert lines[4].startswith("2. b/predictions.parquet ")
-
-
 def test_all_formats_hold_the_same_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -164,23 +149,3 @@ def test_other_losses_and_other_domains_are_refused(
     assert "over 30 domains. The domains are too few for intervals" in out
     assert "(36 needed)" in out
     assert "10 domains left out" in out
-
-
-def test_one_model_is_a_leaderboard_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "compare", _predictions(tmp_path, "a", 0.5), *OPTIONS)
-    assert code == 0
-    assert "it is the only model" in out
-
-
-def test_a_leaderboard_shows_itself_in_a_notebook(tmp_path: Path) -> None:
-    from eqrm.evaluation.presenting.leaderboard import Leaderboard
-
-    found = eqrm.evaluate(
-        domains=range(40), losses={"<A>": np.arange(40) / 40.0, "B": np.arange(40) / 20.0}
-    )
-    board = Leaderboard.of({n: [r] for n, r in found.predictors.items()}, found.loss)
-    assert "&lt;A&gt;" in board._repr_html_()
-    frame = board.to_frame()
-    assert list(frame.model.unique()) == ["<A>", "B"]
-    assert len(frame) == 8
-    assert str(board) == board.to_text()

@@ -46,12 +46,6 @@ def test_the_list_says_what_is_there(command, tmp_path: Path) -> None:  # type: 
     assert {"colored-mnist", "iwildcam", "ogb-molpcba", "molecules", "image-folder"} <= set(rows)
 
 
-def test_the_list_needs_no_data_root(command) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = command("list")
-    assert code == 0
-    assert "set EQRM_DATA or --data-root" in out
-
-
 def test_info_gives_licence_checksums_and_settings(command) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = command("info", "ColoredMNIST")
     assert code == 0
@@ -66,12 +60,6 @@ def test_an_unknown_name_is_one_line_and_exit_code_2(command) -> None:  # type: 
     assert code == 2
     assert err == err.splitlines()[0] + "\n"
     assert "Did you mean 'mnist'" in err
-
-
-def test_get_without_a_data_root_says_what_to_set(command) -> None:  # type: ignore[no-untyped-def]
-    code, _, err = command("get", "mnist")
-    assert code == 2
-    assert "EQRM_DATA" in err
 
 
 def test_get_fetches_and_says_where(  # type: ignore[no-untyped-def]

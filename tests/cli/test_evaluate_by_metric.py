@@ -62,21 +62,6 @@ def pooled(found: dict, predictor: str) -> float:
     return found["metrics"][predictor]["pooled"]
 
 
-def test_the_text_has_pooled_values_means_and_the_risk_table(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ("evaluate", file, "--domain", "camera", *CLASSES, "--metric", "macro-f1")
-    code, out, err = run(capsys, *given, "--levels", "0.5", "--worst", "1")
-    assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert lines[0] == "2 predictors measured by 1 − macro-f1 of 432 examples in 36 domains."
-    data = frame()
-    wanted = f1_score(data.species, data.erm, average="macro")
-    assert lines[4].split()[:3] == ["all", "examples", f"{wanted:.4f}"]
-    assert lines[5].startswith("mean of 36 domains")
-    assert "Risk is 1 − macro-f1" in out
-
-
 def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = content(capsys, file, *CLASSES, "--metric", "accuracy", "--confidence", "0.9")
     wanted = eqrm.evaluate(
@@ -114,29 +99,6 @@ def test_scores_probabilities_and_tasks_in_columns(
     tasks = [data[[f"y_{task}", f"s_{task}"]].dropna().to_numpy() for task in "ab"]
     expected = np.mean([average_precision_score(*each.T) for each in tasks])
     assert pooled(content(capsys, file, *given), "s_{task}") == pytest.approx(expected)
-
-
-def test_lists_of_scores_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = frame()
-    table = pd.DataFrame({"camera": data.camera, "y": pd.Categorical(data.species).codes})
-    table["p"] = data[["p_cat", "p_dog", "p_owl"]].to_numpy().tolist()
-    table.to_parquet(tmp_path / "lists.parquet")
-    found = content(
-        capsys, str(tmp_path / "lists.parquet"), *("--label", "y", "--prediction", "p"),
-        *("--metric", "accuracy"),
-    )  # fmt: skip
-    assert pooled(found, "p") == pytest.approx((data.species == data.erm).mean())
-
-
-def test_files_are_written_in_every_format(
-    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    starts = {"csv": "predictor,statistic,level,value", "latex": r"\begin{tabular}"}
-    for kind, start in {**starts, "markdown": "| predictor"}.items():
-        out = tmp_path / kind
-        given = (*CLASSES, "--metric", "accuracy", "--format", kind, "--output", str(out))
-        assert run(capsys, "evaluate", file, "--domain", "camera", *given)[0] == 0
-        assert out.read_text("utf-8").startswith(start)
 
 
 @pytest.mark.parametrize(
@@ -177,18 +139,3 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     assert (code, out) == (2, "")
     assert words in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_a_missing_domain_and_too_many_rows_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text("d,y,p\na,0,0\n,1,1\n")
-    given = ("evaluate", str(path), "--domain", "d", "--label", "y", "--prediction", "p")
-    code, _, err = run(capsys, *given, "--metric", "accuracy")
-    assert code == 2
-    assert "The domain of row 2 is missing" in err
-    monkeypatch.setattr("eqrm.evaluation.measuring.from_files.MOST_ROWS", 1)
-    code, _, err = run(capsys, *given, "--metric", "accuracy")
-    assert code == 2
-    assert "needs all rows in memory, at most 1, got 2" in err

@@ -13,7 +13,6 @@ import pytest
 import eqrm
 from cli.commands import run
 from eqrm import Evaluation
-from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation import order_test, quantile_bound, recent_bound, spell_bound
 
 DAYS = 240
@@ -69,55 +68,6 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
         assert content["summary"]["in_time"]["loss"][name] == bound.to_dict()
     again = Evaluation.from_dict(content)
     assert again.in_time(dependence=2)["dependence"] == bounds["dependence"]
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("backtest", "Join both columns (--domain GROUP --domain MEMBER)"),
-        ("recalibrate", "give the groups as domains (--domain GROUP)"),
-        ("watch", "Evaluate without --within"),
-    ],
-)
-def test_domains_inside_groups_are_refused_with_a_remedy_where_they_make_no_sense(
-    command: str, words: str, file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, told = run(capsys, command, file, "--domain", "month", "--within", "shop")
-    assert code == 2
-    assert words in told
-    assert "use 'eqrm evaluate --within'" in told
-
-
-def test_a_report_is_announced(
-    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "r.html"
-    command = ["evaluate", file, "--domain", "shop", "--loss", "loss", "--format", "json"]
-    code, out, err = run(capsys, *command, "--report", str(place))
-    assert (code, err) == (0, f"Report: {place}\n")
-    json.loads(out)
-
-
-def test_a_trend_is_told_from_dependence_and_no_order_makes_no_doubt() -> None:
-    rng = np.random.default_rng(0)
-    losses = rng.normal(size=100) + np.arange(100) / 30
-    days = (np.datetime64("2013-01-01") + np.arange(100)).astype(str)
-    found = eqrm.evaluate(domains=days, losses=losses)
-    told = "recent domains more, which is not a certificate (recent)"
-    assert told in str(found.certificate(0.9))
-    assert found.certificate(threshold=3.0).doubt == found.certificate(0.9).doubt
-    assert eqrm.evaluate(domains=days, losses=rng.permutation(losses)).certificate(0.9).doubt == ""
-    assert eqrm.evaluate(domains=np.arange(100), losses=losses).certificate(0.9).doubt == ""
-    assert eqrm.evaluate(domains=["2013-13", "2013-14"], losses=losses[:2]).time_order is None
-
-
-def test_too_few_domains_are_refused_in_the_place_of_a_bound() -> None:
-    days = (np.datetime64("2013-01-01") + np.arange(40)).astype(str)
-    found = eqrm.evaluate(domains=days, losses=np.arange(40) / 40)
-    refused = found.in_time(dependence=5, spells=True, recent=2)
-    assert "at least 211 are needed" in str(refused["dependence"])
-    assert "at least 60 domains" in str(refused["spells"])
-    assert "choose a longer half_life" in str(refused["recent"])
 
 
 def test_later_domains_alone_are_evaluated(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,18 +135,6 @@ def test_merged_parts_of_dated_domains_have_an_order(
     assert quantile_bound(late, 0.9, 0.95, dependence=1).sentence in out
     code, _, err = run(capsys, "evaluate", "--merge", *parts, "--order", "day", "--seen", "x")
     assert (code, "Leave out --seen, --order." in err) == (2, True)
-
-
-def test_a_missing_time_and_bounds_that_nobody_asked_for_are_refused(tmp_path: Path) -> None:
-    frame = spells()
-    frame.loc[3, "day"] = None
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    arguments: dict[str, Any] = {"domains": "shop", "losses": "loss", "order": "day"}
-    for data in (tmp_path / "t.csv", frame):
-        with pytest.raises(DomainDataError, match="is missing in 1"):
-            eqrm.evaluate(data, **arguments)
-    with pytest.raises(SettingError, match="Ask for dependence="):
-        eqrm.evaluate(spells(), **arguments).in_time()
 
 
 def test_moments_with_a_time_zone_order_domains(tmp_path: Path) -> None:

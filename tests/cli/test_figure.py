@@ -24,13 +24,6 @@ def test_a_figure_is_written_in_the_format_of_its_name(
     assert output.read_bytes().startswith(SIGNATURES[ending])
 
 
-def test_the_same_risks_give_the_same_bytes(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
-    figure.figure("risk-distribution", output=first)
-    figure.figure("risk-distribution", output=second)
-    assert first.read_bytes() == second.read_bytes()
-
-
 def test_the_marked_quantile_is_scipys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figure.figure(
         "risk-distribution", risks="0.1 0.2 0.6", bandwidth="0.05", output=tmp_path / "f.svg"

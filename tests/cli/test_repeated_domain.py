@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from cli.commands import run
-from eqrm import evaluate
 from eqrm.data.tables.reading import read_table
 
 pytestmark = pytest.mark.usefixtures("no_figure")
@@ -63,40 +62,6 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     assert set(found) == set(NAMES) - trained  # the others were seen in training
 
 
-def test_files_frames_and_arrays_give_the_same_names(visits: Path) -> None:
-    given = {"labels": "y", "predictions": {"ERM": "p"}}
-    columns = ["city", "clinic"]
-    frame = pd.read_csv(visits)
-    found = [
-        evaluate(data, domains=columns, **given)
-        for data in (visits, visits.with_suffix(".parquet"), frame)
-    ]
-    assert all(sorted(map(str, one.domains)) == sorted(NAMES) for one in found)
-    for one in found[1:]:
-        assert one["ERM"].risks == pytest.approx(found[0]["ERM"].risks, rel=1e-12)
-
-
-def test_days_keep_their_names_when_they_are_joined(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {
-            "day": np.array(["2013-01-30", "2013-01-31"] * 2, dtype="datetime64[ns]"),
-            "site": ["a", "a", "b", "b"],
-            "loss": [0.1, 0.2, 0.3, 0.4],
-        }
-    )
-    frame.to_parquet(tmp_path / "t.parquet")
-    expected = ("2013-01-30 | a", "2013-01-30 | b", "2013-01-31 | a", "2013-01-31 | b")
-    for data in (frame, tmp_path / "t.parquet"):
-        assert evaluate(data, domains=["day", "site"], losses="loss").domains == expected
-
-
-def test_recalibrate_joins_them_too(visits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--label", "y", "--prediction", "p", "--test-domains", "Oslo | 3,Rome | 7"]
-    code, printed, _ = run(capsys, "recalibrate", str(visits), *SEVERAL, *given)
-    assert code == 0
-    assert "34 domains" in printed
-
-
 @pytest.mark.parametrize("command", ["train", "evaluate", "recalibrate"])
 def test_a_column_that_is_given_twice_is_refused(
     visits: Path, capsys: pytest.CaptureFixture[str], command: str
@@ -106,17 +71,3 @@ def test_a_column_that_is_given_twice_is_refused(
     assert code == 2
     assert "The column 'city' is given more than once" in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_a_missing_part_of_a_domain_is_refused_by_row(
-    visits: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = pd.read_csv(visits, dtype=object)
-    frame.loc[5, "clinic"] = None
-    frame.to_csv(visits, index=False)
-    out = ["--output", str(visits.parent / "out")]
-    code, _, err = run(capsys, "train", str(visits), *SEVERAL, "--target", "y", *out)
-    assert (code, "missing in 1 of 432 rows (first: row 6)" in err) == (2, True)
-    given = ["--label", "y", "--prediction", "p"]
-    code, _, err = run(capsys, "evaluate", str(visits), *SEVERAL, *given)
-    assert (code, "The domain ('city' or 'clinic') is missing in 1 row" in err) == (2, True)

@@ -96,29 +96,6 @@ def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(
         np.testing.assert_allclose(kept[name]["risks"], expected, rtol=1e-9)
 
 
-def test_a_level_lowers_its_quantile_where_domains_differ(trained: tuple[Path, str]) -> None:
-    folder, out = trained
-    table = pd.read_csv(folder / "out" / "risk-table.csv")
-    at_nine = table[(table["statistic"] == "quantile") & (table["level"] == 0.9)]
-    risks = at_nine.set_index("predictor")["value"]
-    assert risks["logistic, trained for 9 in 10"] < 0.97 * risks["logistic, plain"]
-    assert out.startswith("patients.csv: 70 hospitals, 1,750 rows; risk = mean log-loss of a hosp")
-    assert "Expect   9 in 10 similar new hospitals at most" in out
-
-
-def test_everything_named_is_there(trained: tuple[Path, str]) -> None:
-    folder, out = trained
-    written = folder / "out"
-    listed = json.loads((written / "files.json").read_text())["files"]
-    assert {"report.html", "summary.txt", "models/logistic-plain.safetensors"} <= set(listed)
-    assert all((written / name).is_file() for name in listed)
-    assert "Report   out/report.html    Details  out/summary.txt" in out
-    first, _, files = out.rpartition("\n\n")
-    assert files.startswith("Report   ")
-    assert (written / "summary.txt").read_text().startswith(first)
-    assert "eqrm train patients.csv" not in (written / "summary.txt").read_text()
-
-
 def test_the_folder_of_a_training_predicts_by_its_chosen_model(
     trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -155,26 +132,6 @@ def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
     )
 
 
-def test_training_twice_replaces_what_the_first_one_wrote(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table, out = tmp_path / "t.csv", tmp_path / "out"
-    hospitals(number=20).to_csv(table, index=False)
-    options = ["--target", "ill", "--domain", "hospital", "--model", "linear"]
-    options += ["--output", str(out)]
-    worst = ["--measure", "worst"]
-    assert run(capsys, "train", str(table), *options, *worst)[0] == 0
-    assert (out / "models" / "logistic-trained-for-the-worst.safetensors").is_file()
-    assert run(capsys, "train", str(table), *options, "--measure", "mean")[0] == 0
-    assert sorted(p.stem for p in (out / "models").iterdir()) == ["logistic-plain"]
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.txt").write_text("mine")
-    code, _, err = run(
-        capsys, "train", str(table), *options[:4], "--output", str(tmp_path / "other")
-    )
-    assert (code, "contains other files" in err) == (2, True)
-
-
 def test_a_test_table_and_named_domains_hold_out_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -192,17 +149,6 @@ def test_a_test_table_and_named_domains_hold_out_the_same(
     for file in ("risk-table.csv", "evaluation.json", "kept-aside.json"):
         one, two = ((tmp_path / name / file).read_text() for name in "ab")
         assert one == two
-
-
-def test_numbers_are_predicted_by_regression(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = hospitals(number=20).drop(columns="ill")
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    options = ["--target", "scan", "--domain", "hospital", "--output", str(tmp_path / "out")]
-    code, out, err = run(capsys, "train", str(tmp_path / "t.csv"), *options, *PLAIN)
-    assert (code, err) == (0, "")
-    assert "risk = mean squared error of a hospital (lower is better)" in out
 
 
 def test_the_flights_are_a_table_by_name(
@@ -231,19 +177,6 @@ def test_the_flights_are_a_table_by_name(
     assert len(found) == 7
 
 
-def test_a_built_in_table_refuses_other_columns_all_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    options = ["--domain", "x", "--order", "y", "--category", "colour"]
-    out = ["--output", str(tmp_path / "out")]
-    code, _, err = run(capsys, "train", "coloured-digits", *options, *out)
-    assert code == 2
-    assert "the target 'five_to_nine' and the domain 'source'" in err
-    assert "leave out --domain, --order, --category." in err
-    code, _, err = run(capsys, "train", "coloured-digits", "--weather", *out)
-    assert "--weather can only be used with the table 'flights'" in err
-
-
 def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,23 +191,6 @@ def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
     estimator = eqrm.load_model(out / "models" / "logistic-plain.safetensors")
     assert estimator.l2 == 1e-3
     assert estimator.n_features_in_ == 1
-
-
-def test_domains_of_one_class_and_missing_values_are_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = changed(hospitals(number=20), "ill", list(range(50)), "no")
-    frame = changed(frame, "age", list(range(0, 500, 25)), None)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    options = ["--target", "ill", "--domain", "hospital", "--output", str(tmp_path / "out")]
-    names = [f"H{h:03d}" for h in range(10, 20)]
-    options += [word for name in names for word in ("--certify", name)]
-    code, out, _ = run(capsys, "train", str(tmp_path / "t.csv"), *options, *PLAIN)
-    words = " ".join((tmp_path / "out" / "summary.txt").read_text().split())
-    assert code == 0
-    assert "Mind     2 of 10 domains hold one class only" in out
-    assert "Note: 2 of 10 domains hold one class only, 'H000' among them" in words
-    assert "Note: Column 'age' is missing in 10 of the 250 training rows (4.0%)" in words
 
 
 def test_predict_names_what_is_wrong(
@@ -320,27 +236,6 @@ def test_predict_names_what_is_wrong(
     ):
         code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
         assert (code, words in err, "header" in err) == (2, True, False)
-
-
-def test_a_measure_is_an_option(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    hospitals(number=20).to_csv("patients.csv", index=False)
-    table = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
-    table += ["--model", "linear"]
-    code, printed, _ = run(capsys, *table, "--measure", "worst", "--output", "out")
-    assert code == 0
-    assert "Use: logistic, trained for the worst  (as asked for)" in printed
-    file = tmp_path / "out" / "models" / "logistic-trained-for-the-worst.safetensors"
-    model = eqrm.load_model(file)
-    assert (model.measure, model.level_) == ("worst", eqrm.Level(1.0))
-    code, _, error = run(capsys, *table, "--measure", "worst", "--alpha", "0.9")
-    assert code == 2
-    assert "has no level: leave out --alpha" in " ".join(error.split())
-    code, _, error = run(capsys, *table, "--measure", "cvar")
-    assert code == 2
-    assert "Unknown measure 'cvar'" in error
 
 
 @pytest.mark.parametrize("step", ["comparing models on domains that they have not seen", "writing"])

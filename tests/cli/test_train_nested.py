@@ -11,9 +11,7 @@ import pytest
 
 from cli.commands import refuse_in_one_line, run
 from eqrm import QRMClassifier
-from eqrm.data import Table
 from eqrm.data.tables.reading import read_table
-from eqrm.domains import DomainKey
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.surrogates import ERM, cross_fit
 from eqrm.tabular.choosing.cross_fitting import Comparison
@@ -99,22 +97,6 @@ def test_what_does_not_fit_nested_domains_is_refused(
 ) -> None:
     monkeypatch.chdir(folder)
     refuse_in_one_line(capsys, folder, options, words)
-
-
-def test_a_built_in_table_has_no_members(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "train", "flights", "--within", "ward")
-    assert (code, "leave out --within" in err) == (2, True)
-
-
-def test_named_groups_are_held_out_with_all_their_members(folder: Path) -> None:
-    table = read_table(folder / "t.csv", "ill", "hospital", within="ward")
-    train, test = table.split(["H01", "H02"])
-    assert {name[:3] for name in test.domain_names} == {"H01", "H02"}
-    assert set(train.unit_names) | {"H01", "H02"} == set(table.unit_names)
-    assert len(np.unique(test.unit_ids)) == 2
-    plain = Table({"x": [1.0, 2.0]}, [0, 1], ["b", "a"])
-    assert (plain.unit, plain.unit_names, plain.unit_ids.tolist()) == ("domain", ("a", "b"), [1, 0])
-    assert plain.domain_key == DomainKey(("domain",))
 
 
 def test_no_fold_of_cross_fitting_separates_members_of_a_group(folder: Path) -> None:

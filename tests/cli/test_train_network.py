@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from eqrm.cli import app
 from eqrm.data.datasets.registry import raw_dataset
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import SettingError
 from eqrm.training.runs import run_data
 from eqrm.training.trainer import Trainer
 from training.small_worlds import classification
@@ -54,19 +54,6 @@ def test_it_trains_and_prints_the_risks_of_held_out_domains(tmp_path: Path) -> N
     assert "nothing was trained" not in afresh.stderr
 
 
-def test_without_a_terminal_every_evaluation_is_a_line(tmp_path: Path) -> None:
-    content = changed(data__test=["d3", "d4"], training__evaluate_every=5)
-    command = ["train-network", written(tmp_path, content), "--output", str(tmp_path / "runs")]
-    lines = RUNNER.invoke(app, command).stderr.splitlines()
-    told = [line for line in lines if "test risk 0.5: " in line]
-    assert len({line.split("  ")[0] for line in lines}) == len(lines)  # a step is told once
-    assert [line.split("  ")[:2] for line in told] == [
-        ["step 5 of 10", "eqrm"],
-        ["step 10 of 10", "eqrm"],
-    ]
-    assert all("  loss " in line for line in told)
-
-
 def test_set_changes_the_run_and_check_trains_nothing(tmp_path: Path) -> None:
     command = ["train-network", written(tmp_path), "--output", str(tmp_path / "runs"), "--check"]
     plain = RUNNER.invoke(app, command)
@@ -81,11 +68,6 @@ def test_a_mistake_is_an_error_before_anything_is_written(tmp_path: Path) -> Non
     result = RUNNER.invoke(app, ["train-network", path, "--output", str(tmp_path / "runs")])
     assert isinstance(result.exception, SettingError)
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
-    result = RUNNER.invoke(app, ["train-network", str(tmp_path / "none.yaml")])
-    assert isinstance(result.exception, DataFileError)
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

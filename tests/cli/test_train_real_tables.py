@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -69,20 +67,6 @@ def test_all_problems_of_a_table_are_named_at_once(
     assert not out.exists()
 
 
-def test_a_refusal_imports_nothing_heavy(tmp_path: Path) -> None:
-    path, options, _ = defective(tmp_path)
-    asked = ["eqrm", "train", str(path), *NAMED, *options]
-    code = (
-        "import sys\nimport eqrm.cli as cli\n"
-        f"sys.argv = {asked!r}\n"
-        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert stop.code == 2\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
-    assert "t.csv has 10 problems" in done.stderr
-
-
 def messy(seed: int = 0, number: int = 50) -> pd.DataFrame:
     """Hospitals with dates, 30% missing numbers, empty text, and three identifiers."""
     rng = np.random.default_rng(seed)
@@ -132,29 +116,6 @@ def test_a_messy_table_is_trained_on_and_predicted_for(
     code, _, err = run(capsys, "predict", *asked, "--keep", "stya")
     assert code == 2
     assert "no column 'stya'. Did you mean 'stay'?" in err
-
-
-def test_rows_without_target_or_domain_can_be_skipped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = hospitals(number=40).astype(object)
-    frame.loc[:4, "ill"] = None
-    frame.loc[3:6, "hospital"] = None
-    frame.loc[9, "age"] = "?"
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    asked = [*NAMED, "--measure", "mean", "--model", "linear", "--output", str(tmp_path / "out")]
-    options = ["--skip-incomplete", "--missing-value", "?,unknown"]
-    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked, *options)
-    assert code == 0, err
-    said = " ".join(printed.split())
-    assert "7 rows of 1,000 without a target, domain, order or weight are left out" in said
-    assert "Column 'age' is missing in 1" in said
-    code, _, err = run(
-        capsys,
-        *["predict", str(tmp_path / "out" / "models" / "logistic-plain.safetensors")],
-        *[str(tmp_path / "t.csv"), "--output", str(tmp_path / "p.csv")],
-    )
-    assert code == 0, err  # the model knows what means a missing value
 
 
 @pytest.mark.parametrize(

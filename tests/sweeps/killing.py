@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from eqrm.sweeps import SweepFolder
+from eqrm.sweeps.sweep_folder import SweepFolder
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -72,9 +72,8 @@ class Kills:
 
 
 def ended_runs(folder: Path) -> int:
-    """The number of runs that are finished or pruned."""
-    runs = folder / "runs"
-    return sum(1 for name in ("record", "pruned") for _ in runs.glob(f"*/{name}.json"))
+    """The number of runs that are finished."""
+    return len(list((folder / "runs").glob("*/record.json")))
 
 
 def drafts(folder: Path) -> set[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eqrm.sweeps import Checkpoint, RunRecord
+from eqrm.sweeps.records import Checkpoint, RunRecord
 
 Split = Mapping[str, float]
 

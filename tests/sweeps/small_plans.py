@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from eqrm.sweeps import Engine, PlannedSweep, SweepFolder, planned_sweep
-from eqrm.sweeps.engines.base import RunOutcome
+from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.execution import execute_run
+from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.records import record_path
+from eqrm.sweeps.sweep_folder import SweepFolder
 
 SMALL: dict[str, Any] = {
     "seed": 3,

@@ -1,4 +1,4 @@
-"""Adaptive sweeps: what is proposed follows from the folder, and hopeless runs are given up."""
+"""Adaptive sweeps: what is proposed follows from the folder."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ import pytest
 
 from eqrm.errors import DataFileError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
-from eqrm.sweeps import (
-    Candidates,
-    QuantileSelection,
-    SweepFolder,
-    read_records,
-    run_sweep,
-    sweep_status,
-    sweep_tables,
-)
+from eqrm.sweeps import read_records, sweep_status, sweep_tables
 from eqrm.sweeps.adaptive_draws import AdaptiveDraws
-from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, is_hopeless, proposed_draw
-from eqrm.sweeps.records import PRUNED, read_record
-from eqrm.sweeps.tables.formats import to_csv, to_text
+from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, proposed_draw
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.grid import planned_places
 from sweeps.small_plans import HereEngine, changed, planned
 
@@ -64,15 +56,6 @@ def test_samplers_propose_what_was_good_and_the_same_for_the_same_seed(sampler: 
     assert sum(distance) / len(distance) < 0.6 * sum(before) / len(before)
     assert all(isinstance(each["steps"], int) and 1 <= each["steps"] <= 100 for each in found)
     assert all(each["widths"] in ([4], [8], [4, 4]) for each in found)
-
-
-def test_the_median_pruner_gives_up_what_is_worse_than_most() -> None:
-    settings = AdaptiveSettings(pruner="median")
-    others = [TriedDraw({}, "complete", 1.0, {5: 1.0 + 0.1 * n, 10: 1.0}) for n in range(5)]
-    assert is_hopeless(settings, others, TriedDraw({}, "running", None, {5: 1.3}))
-    assert not is_hopeless(settings, others, TriedDraw({}, "running", None, {5: 1.1}))
-    assert not is_hopeless(settings, others[:4], TriedDraw({}, "running", None, {5: 9.0}))
-    assert not is_hopeless(AdaptiveSettings(), others, TriedDraw({}, "running", None, {5: 9.0}))
 
 
 @pytest.mark.full
@@ -164,108 +147,27 @@ def test_sweeps_that_share_a_folder_share_the_draws(tmp_path: Path) -> None:
     assert (first.left, second.left) == (0, 0)
 
 
-def test_no_more_draws_of_a_search_than_asked_for_are_in_training(tmp_path: Path) -> None:
-    sweep = planned(changed(draws=5, adaptive={"sampler": "random", "at_once": 2}))
-    folder = SweepFolder(tmp_path / "sweep")
-    folder.begin(sweep.content, sweep.runs_listed())
-    assert len(AdaptiveDraws(sweep, folder).more(100)) == 4
-
-
-def test_pruned_runs_are_recorded_named_and_not_chosen_from(tmp_path: Path) -> None:
-    fields: dict[str, Any] = {"objectives": ["erm"], "draws": 6}
-    full = SweepFolder(tmp_path / "full")
-    values_of(planned(changed(**fields, adaptive={"sampler": "random"})), full)
-    rule = QuantileSelection()
-    early = {}
-    for record in read_records(full.path):
-        candidates = Candidates(frozenset(record.held_out), {})
-        (score,) = rule.scores(record, record.checkpoints[:1], candidates)
-        early[record.draw] = -score
-    limit = sorted(early.values())[3]
-    pruner = {"name": "threshold", "settings": {"upper": limit}}
-    sweep = planned(changed(**fields, adaptive={"sampler": "random", "pruner": pruner}))
-    folder = SweepFolder(tmp_path / "pruned")
-    engine = HereEngine(folder)
-    result = run_sweep(sweep, folder, engine)
-    assert (result.finished, result.pruned, result.trained) == (4, 2, 6)
-    worst = {draw for draw, value in early.items() if value > limit}
-    records = {record.draw: record for record in read_records(folder.path)}
-    assert records.keys() == early.keys() - worst
-    pruned = [place for place in folder.runs() if place["draw"] in worst]
-    for place in pruned:
-        assert folder.state(place["run"]) == "pruned"
-        assert [c.step for c in read_record(folder.path, place["run"], PRUNED).checkpoints] == [4]
-    status = sweep_status(folder.path)
-    assert status.line() == "4 of 6 runs finished, 2 pruned"
-    assert all(place["run"] in status.to_text() for place in pruned)
-    again = HereEngine(folder)
-    assert run_sweep(sweep, folder, again).pruned == 2
-    assert again.submitted == []
-    tables = sweep_tables(
-        records.values(),
-        None,
-        None,
-        planned_places(folder.path),
-        planned_places(folder.path, pruned=True),
-    )
-    assert tables.missing == ()
-    draws = ", ".join(map(str, sorted(worst)))
-    assert tables.pruned == (
-        f"coloured-digits, erm, held out source-01 + source-02, trial 0: draws {draws}",
-    )
-    assert "Pruned runs, which are not chosen from:" in to_text(tables)
-    assert f'pruned,,,,,"{tables.pruned[0]}"' in to_csv(tables)
-    assert "†" not in to_text(tables)
+PAIRS = [{"name": "coloured-digits", "held_out": ["source-01", ["source-01", "source-02"]]}]
+UNSEARCHED: dict[str, Any] = {"adaptive": {}, "draws": None, "search": None}
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"adaptive": {"sampler": "tpa"}}, "Unknown sampler 'tpa'. Did you mean 'tpe'?"),
-        (
-            {"adaptive": {"sampler": "tpa", "pruner": "medan"}},
-            "Unknown pruner 'medan'. Did you mean 'median'?",
-        ),
-        (
-            {"adaptive": {"sampler": {"name": "tpe", "settings": {"startup": 3}}}},
-            "no setting 'startup'",
-        ),
-        ({"adaptive": {"alpha": 2}}, "alpha"),
+        ({"adaptive": {"sampler": "tpa", "alpha": 3, "at_once": 0, "zz": 1}}, "no field 'zz'"),
+        ({"adaptive": {"sampler": "tpa", "alpha": 3}}, "got 3. Unknown sampler 'tpa'. Did you"),
         ({"adaptive": {"at_once": 0}}, "at_once must be an integer from 1"),
+        ({"adaptive": {"sampler": {"name": "tpe", "settings": {"a": 3}}}}, "no setting 'a'"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"seed": 3}}}}, "plan's seed"),
-        ({"adaptive": {}, "draws": None, "search": None}, "adaptive need draws of at least 2"),
+        (
+            {"adaptive": {"sampler": {"name": "tpe", "settings": {"n_startup_trials": -5}}}},
+            "n_startup_trials must be an integer of at least 0, got -5",
+        ),
+        (UNSEARCHED, "adaptive need draws of at least 2"),
         ({"adaptive": {}, "draws_per_trial": True}, "draws_per_trial is for random draws"),
-        (
-            {"adaptive": {}, "draws": None, "search": None, "grid": {RATE: [0.1]}},
-            "grid cannot be combined with",
-        ),
-        (
-            {
-                "adaptive": {"pruner": "median"},
-                "run": {"training": {"device": "cpu", "evaluate_every": 8}},
-            },
-            "set training.evaluate_every to less than its 8 steps",
-        ),
-        (
-            {
-                "adaptive": {},
-                "datasets": [
-                    {
-                        "name": "coloured-digits",
-                        "held_out": ["source-01", ["source-01", "source-02"]],
-                    }
-                ],
-            },
-            "each-and-pairs",
-        ),
-        (
-            {"adaptive": {}, "run": {"data": {"validation": []}}},
-            "adaptive needs validation data",
-        ),
-        (
-            {"adaptive": {"pruner": "median"}, "objectives": None, "models": ["linear"]},
-            "adaptive.pruner needs objectives",
-        ),
+        ({**UNSEARCHED, "grid": {RATE: [0.1]}}, "grid cannot be combined with"),
+        ({"adaptive": {}, "datasets": PAIRS}, "each-and-pairs"),
+        ({"adaptive": {}, "run": {"data": {"validation": []}}}, "adaptive needs validation data"),
     ],
 )
 def test_a_bad_adaptive_plan_is_refused(fields: dict[str, Any], words: str) -> None:

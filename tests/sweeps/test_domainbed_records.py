@@ -11,8 +11,8 @@ import pytest
 
 from data.real_data import ROOT, needs
 from eqrm.errors import DataFileError
-from eqrm.sweeps import sweep_records, sweep_tables
-from eqrm.sweeps.records import read_domainbed_records
+from eqrm.sweeps import sweep_tables
+from eqrm.sweeps.records import read_domainbed_records, sweep_records
 
 
 @needs("domainbed_sweep/records.jsonl.gz")
@@ -36,26 +36,14 @@ def test_the_published_records_give_the_numbers_that_domainbed_prints() -> None:
 
 def row(step: int, run: str = "r", **changes: Any) -> dict[str, Any]:
     """A line of DomainBed's for a run on PACS that holds out C."""
-    settings = {
-        "algorithm": "ERM",
-        "dataset": "PACS",
-        "hparams_seed": 2,
-        "trial_seed": 1,
-        "test_envs": [1],
-    }
+    settings = {"algorithm": "ERM", "dataset": "PACS", "hparams_seed": 2, "trial_seed": 1}
     measured = {
         f"env{n}_{part}_acc": n / 10 + (part == "out") / 2
         for n in range(4)
         for part in ("in", "out")
     }
-    return {
-        "args": settings,
-        "hparams": {"lr": 0.1},
-        "step": step,
-        "run": run,
-        **measured,
-        **changes,
-    }
+    place = {"args": {**settings, "test_envs": [1]}, "hparams": {"lr": 0.1}, "step": step}
+    return {**place, "run": run, **measured, **changes}
 
 
 def written(path: Path, *rows: dict[str, Any]) -> Path:
@@ -85,23 +73,13 @@ def test_a_folder_of_domainbed_counts_finished_runs_only(tmp_path: Path) -> None
     assert [run.run for run in sweep_records(tmp_path)] == ["b"]
 
 
-def test_domains_of_datasets_that_are_not_domainbeds_are_numbered(tmp_path: Path) -> None:
-    unknown = row(0, args=row(0)["args"] | {"dataset": "Mine"})
-    (run,) = read_domainbed_records(written(tmp_path / "records.jsonl", unknown))
-    assert run.held_out == ("env1",)
-
-
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
         ({"step": "no"}, "step must be an integer of at least 0, got 'no'"),
         ({"env0_out_acc": 1e308}, "env0_out_acc must be .* from 0 to 1, got 1e.308"),
-        ({"env0_out_acc": True}, "env0_out_acc must be .* from 0 to 1, got True"),
         ({"args": {"algorithm": ["ERM"]}}, "algorithm must be a name, got .'ERM'."),
-        ({"args": {"trial_seed": {"a": 1}}}, "trial_seed must be an integer of at least 0"),
         ({"args": {"test_envs": "0"}}, "test_envs must be a list of different numbers, got '0'"),
-        ({"args": {"test_envs": [0, 0]}}, "test_envs must be a list of different numbers"),
-        ({"args": {"test_envs": [-1]}}, "test_envs.0. must be an integer of at least 0, got -1"),
     ],
 )
 def test_records_with_values_of_another_kind_are_refused(
@@ -118,10 +96,8 @@ def test_records_with_values_of_another_kind_are_refused(
     [
         ('{"run": "a", "step"\n', "Line 1 of .* is not JSON: was it cut"),
         ("[1]\n", "Line 1 of .* is not a record of a run"),
-        ('{"step": 0}\n', "Line 1 of .* is not a record of a run: .* with the key 'run'"),
         ('{"run": "a", "step": 0}\n', "'a' is not one of DomainBed's: it has no key 'args'"),
         ("[" * 100_000 + "\n", "Line 1 of .* is not JSON"),
-        (f'{{"run": "a", "step": {"9" * 5000}}}\n', "Line 1 of .* is not JSON"),
     ],
 )
 def test_damaged_records_are_refused_by_line(tmp_path: Path, content: str, message: str) -> None:

@@ -9,41 +9,35 @@ import numpy as np
 import pytest
 
 import eqrm
-from cli.commands import run
 from eqrm.errors import DataFileError, SettingError
 from eqrm.files.checked_json import write_checked_json
-from eqrm.sweeps import (
-    Candidates,
+from eqrm.sweeps import read_records, sweep_tables
+from eqrm.sweeps.records import (
+    FORMAT,
     Checkpoint,
+    RunRecord,
+    SplitMetric,
+    read_record,
+    record_path,
+    write_record,
+)
+from eqrm.sweeps.selection import (
+    Candidates,
     LeaveOneDomainOut,
     OracleSelection,
     QuantileSelection,
-    RunRecord,
     SelectionRule,
-    SplitMetric,
-    SweepFolder,
-    SweepTables,
-    TableSettings,
     TrainingDomainValidation,
-    read_records,
-    run_sweep,
-    sweep_tables,
 )
-from eqrm.sweeps.records import FORMAT, read_record, record_path, write_record
-from eqrm.sweeps.selection import METRICS
-from eqrm.sweeps.tables.formats import pictures_of
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
+from eqrm.sweeps.tables.cells import SweepTables
+from eqrm.sweeps.tables.tabulating import TableSettings
 from eqrm.training.runs.run_folder import RunFolder
 from sweeps.made_records import record
 from sweeps.small_plans import HereEngine, changed, planned
 
 RUN = "0123456789abcdef"
-# As the version before metrics wrote it.
-EARLIER = """{"format": "eqrm run record 1",
- "sha256": "25a53ecd7cd3042e842556047fc172cfcb14bb6c1e1b6cac71c2735cf0477981",
- "content": {"run":"0123456789abcdef","dataset":"toy","objective":"erm","held_out":["b"],\
-"draw":0,"trial":1,"settings":{"learning_rate":0.001},"checkpoints":[{"step":10,\
-"risks":{"validation":{"a":0.5},"test":{"b":2.0}},"accuracies":{"test":{"b":0.25}}}]}}
-"""
 F1, PRECISION = "macro-f1", "average-precision"
 
 
@@ -78,19 +72,6 @@ def cells(found: SweepTables, kind: str) -> list[str]:
     return [cell.text for cell in table.rows[0].cells]
 
 
-def test_records_of_earlier_versions_are_read_and_written_as_they_were(tmp_path: Path) -> None:
-    path = record_path(tmp_path, RUN)
-    path.parent.mkdir(parents=True)
-    path.write_text(EARLIER, encoding="utf-8")
-    found = read_record(tmp_path, RUN)
-    assert found.checkpoints[0].metrics == {}
-    write_record(tmp_path, found)
-    assert path.read_text(encoding="utf-8") == EARLIER
-    assert only_choice(TrainingDomainValidation(metric=F1), found).startswith(  # type: ignore[union-attr]
-        "no validation macro-f1"
-    )
-
-
 def test_metrics_are_read_as_they_were_written_and_checked(tmp_path: Path) -> None:
     given = replace(record(measured(pooled=(None, 0.25), without=("d",))), run=RUN)
     path = record_path(tmp_path, RUN)
@@ -121,13 +102,6 @@ def test_a_sweep_records_the_metrics_that_its_runs_wrote(tmp_path: Path) -> None
     assert set(found.checkpoints[-1].metrics) == {"train", "validation", "test"}
 
 
-def test_a_metric_that_does_not_suit_the_data_is_a_problem_of_the_plan() -> None:
-    training = {"device": "cpu", "metrics": [F1]}
-    own = {"predictor": {"name": "mlp", "loss": "squared", "outputs": 1}, "training": training}
-    with pytest.raises(SettingError, match="'macro-f1' needs classes"):
-        planned(changed(run=own))
-
-
 def test_rules_take_the_highest_mean_over_domains_that_have_the_metric() -> None:
     low = record(measured(validation={"a": 0.25, "b": 0.5}, without=("d",)), draw=0)
     high = record(measured(validation={"a": 0.75, "b": 0.25}, without=("d",)), draw=1)
@@ -141,12 +115,6 @@ def test_the_pooled_metric_selects_as_wilds_does() -> None:
     high = record(measured(validation={"a": 0.1}, pooled=(0.75, 0.5)), draw=1)
     assert only_choice(TrainingDomainValidation(metric=F1, pooled=True), low, high) == (1, 0.75)
     assert only_choice(TrainingDomainValidation(metric=F1), low, high) == (0, 0.9)
-
-
-def test_held_out_examples_never_take_part_in_pooled_selection() -> None:
-    run_ = record(measured(validation={"a": 0.5, "c": 0.5}))
-    reason = only_choice(TrainingDomainValidation(metric=F1, pooled=True), run_)
-    assert "includes examples of held-out domains" in str(reason)
 
 
 @pytest.mark.parametrize(
@@ -163,14 +131,7 @@ def test_what_is_not_defined_or_not_recorded_is_named(rule: SelectionRule, reaso
     assert reason in str(only_choice(rule, record(measured(pooled=(None, None)))))
 
 
-def test_the_oracle_counts_the_held_out_domains_that_have_the_metric() -> None:
-    held_out = ("c", "d")
-    found = record(measured(validation={"a": 0.5, "c": 0.25}, without=("d",)), held_out=held_out)
-    assert only_choice(OracleSelection(metric=F1), found) == (0, 0.25)
-
-
 def test_pooled_risks_and_unknown_metrics_are_refused() -> None:
-    assert METRICS == ("accuracy", "risk", PRECISION, F1, "roc-auc")
     with pytest.raises(SettingError, match="are recorded of all examples together"):
         TrainingDomainValidation(metric="risk", pooled=True)
     with pytest.raises(SettingError, match=r"got no metric\. Choose accuracy, average-precision"):
@@ -197,25 +158,6 @@ def test_tables_report_the_metric_per_domain_and_pooled() -> None:
     assert not found.unjudged
     pooled = sweep_tables(runs, rules, TableSettings(metric=F1, pooled=True))
     assert cells(pooled, f"{F1}-pooled") == ["30.0 ± 7.1", "30.0 ± 7.1"]
-    assert [len(pictures_of(table)) for table in pooled.tables] == [1, 0, 1]
-
-
-def test_a_metric_that_no_held_out_domain_has_is_a_dash_and_never_zero() -> None:
-    given = Checkpoint(
-        5,
-        {"validation": {"a": 1.0}, "test": {"c": 1.0}},
-        {},
-        {
-            "validation": {F1: SplitMetric(0.5, {"a": 0.5})},
-            "test": {F1: SplitMetric(None, {})},
-        },
-    )
-    rules = {"training-domain": TrainingDomainValidation(metric=F1)}
-    for pooled, kind in ((False, F1), (True, f"{F1}-pooled")):
-        found = sweep_tables([record(given)], rules, TableSettings(metric=F1, pooled=pooled))
-        assert cells(found, kind) == ["–†", "–†"]
-        assert cells(found, f"{F1}-over-domains") == ["0", "–", "–", "–"]
-        assert "selected, but without test macro-f1 of" in found.unjudged[0]
 
 
 def test_intervals_over_domains_are_those_of_the_evaluation() -> None:
@@ -234,21 +176,3 @@ def test_intervals_over_domains_are_those_of_the_evaluation() -> None:
     shown = [cell.value for cell in table.rows[0].cells]
     assert shown[0] == len(test)
     assert shown[1:] == pytest.approx([expected.value, expected.low, expected.high], rel=1e-12)
-
-
-def test_the_command_tabulates_by_a_metric(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for draw, pooled in enumerate(((0.2, 0.9), (0.8, 0.3))):
-        given = replace(record(measured(pooled=pooled), draw=draw), run=f"{draw:016x}")
-        record_path(tmp_path, given.run).parent.mkdir(parents=True)
-        write_record(tmp_path, given)
-    options = ("--metric", F1, "--pooled", "--rule", "training-domain")
-    code, out, _ = run(capsys, "table", str(tmp_path), *options)
-    assert code == 0
-    assert "toy: macro-f1 (%) of all examples of held-out domains" in out
-    assert "by macro-f1 of all examples, best checkpoint" in out
-    assert "erm        30.0     30.0" in out
-    code, _, err = run(capsys, "table", str(tmp_path), "--pooled")
-    assert code == 2
-    assert "recorded of all examples together, got no metric" in " ".join(err.split())

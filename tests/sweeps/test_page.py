@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from eqrm.files.yaml_text import read_yaml
-from eqrm.sweeps import SweepFolder, planned_sweep, run_sweep, sweep_status
+from eqrm.sweeps import sweep_status
 from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
+from eqrm.sweeps.planned_runs import planned_sweep
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.small_plans import HereEngine
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -31,7 +34,9 @@ def test_the_example_runs_and_prints_what_the_page_says(
     assert code is not None
     exec(code.group(1), {})
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == len(planned.runs) == 24
+    assert len(planned.runs) == 24
+    assert lines[24] == "24 of 24 runs finished"
+    assert len(lines) == 24 + 1 + 3
     assert lines[0].startswith("eqrm .9 0 0 {'source-")
 
 

@@ -39,12 +39,6 @@ def test_a_plan_is_the_product_of_its_parts() -> None:
         assert RunConfig.read(run.config.plain()).run_name == run.run
 
 
-def test_the_same_plan_gives_the_same_runs() -> None:
-    first, second = ([run.place() for run in planned(SMALL).runs] for _ in range(2))
-    assert first == second
-    assert [r.run for r in planned(changed(seed=4)).runs] != [r["run"] for r in first]
-
-
 def test_draw_0_is_the_defaults_and_others_lie_in_the_declared_spaces() -> None:
     content = changed(draws=30, objectives=["groupdro"])
     default, *others = planned(content).runs
@@ -144,17 +138,6 @@ def test_domains_are_held_out_one_by_one_or_in_pairs(
     assert {len(run.held_out) for run in runs} == sizes
 
 
-def test_random_sets_of_test_domains_are_the_same_for_every_objective() -> None:
-    datasets = [{"name": "coloured-digits", "held_out": {"share": 0.25, "splits": 3}}]
-    runs = runs_of(changed(datasets=datasets), draw=0)
-    by_objective = [
-        [run.held_out for run in runs if run.objective == name] for name in ("erm", "groupdro")
-    ]
-    assert by_objective[0] == by_objective[1]
-    assert len(set(by_objective[0])) == 3
-    assert {len(each) for each in by_objective[0]} == {15}
-
-
 def test_examples_for_validation_are_the_same_for_all_runs_of_a_trial() -> None:
     runs = planned(changed(trials=2)).runs
     seeds = {(run.trial, run.config.data.seed) for run in runs}
@@ -163,12 +146,6 @@ def test_examples_for_validation_are_the_same_for_all_runs_of_a_trial() -> None:
     assert set(data.held_out) == {"train", "validation", "test"}
     assert data.held_out["validation"].num_domains == 60
     assert data.held_out["test"].names == ("source-01", "source-02")
-
-
-def test_whole_validation_domains_take_the_place_of_examples() -> None:
-    runs = planned(changed(run={"data": {"validation": 0.2}})).runs
-    data = runs[0].config.data
-    assert (data.validation, data.validation_examples) == (0.2, None)
 
 
 def test_a_dataset_has_fields_of_its_own() -> None:

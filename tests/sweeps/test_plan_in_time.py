@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from eqrm.data.splits import HeldOutInTime
-from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
-from eqrm.sweeps import SweepFolder, read_records, run_sweep
+from eqrm.sweeps import read_records
 from eqrm.sweeps.planned_runs import PlannedRun
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.table_runs import MODEL
 from eqrm.tabular.model import load_table_model
 from eqrm.training.runs.run_data import RunData
@@ -129,20 +129,3 @@ def test_what_cannot_be_held_out_is_a_problem_of_the_plan(
     with pytest.raises(SettingError) as error:
         runs(held_out)
     assert words in str(error.value)
-
-
-def test_domains_without_times_and_fields_of_the_plan_are_problems() -> None:
-    with pytest.raises(SettingError, match=r"got 's00'. Name the column.*order: of the dataset"):
-        runs({"last": 0.5}, "shop")
-    with pytest.raises(SettingError, match=r"run cannot hold data.leave_out"):
-        runs({"last": 0.5}, run={"data": {"leave_out": ["2013-01-01"]}})
-
-
-def test_domains_of_one_time_stay_together() -> None:
-    names = tuple("abcdef")
-    times = [1, 1, 2, 2, 3, 3]
-    first, second = HeldOutInTime(last=0.5, origins=2).splits(
-        NumberedDomains(np.arange(6), names), times
-    )
-    assert (first.train, first.test, first.left_out) == (("a", "b"), ("c", "d"), ("e", "f"))
-    assert (second.train, second.test) == (("a", "b", "c", "d"), ("e", "f"))

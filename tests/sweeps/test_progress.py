@@ -1,4 +1,4 @@
-"""Progress of a sweep: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a sweep: a line that changes on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import io
 import pytest
 from rich.console import Console
 
-from eqrm.sweeps.status import SweepBar, SweepLines, sweep_shown
+from eqrm.sweeps.status import sweep_shown
 from eqrm.sweeps.sweep_folder import State
 
-COUNTS: dict[State, int] = {"finished": 3, "pruned": 1, "failed": 1, "running": 2, "waiting": 5}
+COUNTS: dict[State, int] = {"finished": 3, "failed": 1, "running": 2, "waiting": 5}
 
 
-def test_a_terminal_has_a_bar_and_keeps_lines_about_failures() -> None:
+def test_a_terminal_has_a_line_that_changes_and_keeps_those_about_failures() -> None:
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=120)
-    with sweep_shown(print, console) as shown:
-        assert isinstance(shown, SweepBar)
+    with sweep_shown(print, Console(file=stream, force_terminal=True, width=120)) as shown:
         shown.show(COUNTS, 90.0)
         shown.tell("Run 0123 failed: [bold] is not markup.")
     text = stream.getvalue()
-    assert "5/12" in text
-    assert "1 pruned, 2 running, 1 failed, 5 waiting, about 2 minutes left" in text
+    assert "3 of 11 runs finished, 2 running, 1 failed, 5 waiting, about 2 minutes left" in text
     assert "Run 0123 failed: [bold] is not markup." in text
 
 
@@ -34,13 +31,12 @@ def test_files_and_pipes_have_plain_lines_and_not_too_many(
     )
     told: list[str] = []
     with sweep_shown(told.append, Console(file=io.StringIO())) as shown:
-        assert isinstance(shown, SweepLines)
         shown.show(COUNTS, None)
         shown.show({**COUNTS, "finished": 4, "waiting": 4}, None)
         shown.show({**COUNTS, "finished": 5, "waiting": 3}, None)
         shown.show({**COUNTS, "finished": 10, "running": 0, "waiting": 0}, None)
     assert told == [
-        "3 of 12 runs finished, 1 pruned, 2 running, 1 failed, 5 waiting",
-        "5 of 12 runs finished, 1 pruned, 2 running, 1 failed, 3 waiting",
-        "10 of 12 runs finished, 1 pruned, 1 failed",
+        "3 of 11 runs finished, 2 running, 1 failed, 5 waiting",
+        "5 of 11 runs finished, 2 running, 1 failed, 3 waiting",
+        "10 of 11 runs finished, 1 failed",
     ]

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from eqrm.errors import DataFileError, SettingError
-from eqrm.sweeps import (
-    PlannedSweep,
-    SweepFolder,
-    SweepResult,
-    read_records,
-    run_sweep,
-    sweep_status,
-)
+from eqrm.sweeps import read_records, sweep_status
 from eqrm.sweeps.engines.base import RunOutcome
 from eqrm.sweeps.execution import checkpoints_of, execute_run
+from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.records import record_path
-from eqrm.sweeps.sweep import MOST_LOSSES
-from eqrm.sweeps.sweep_folder import Failure
+from eqrm.sweeps.sweep import MOST_LOSSES, SweepResult, run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.training.runs.run_folder import RunFolder
 from sweeps.small_plans import SMALL, HereEngine, changed, planned, records_of
 
@@ -118,18 +111,6 @@ def test_failed_runs_are_listed_and_tried_again_on_request(folder: SweepFolder) 
     assert len(result.failures) == 1
 
 
-def test_a_retried_run_that_succeeds_is_no_longer_failed(
-    small: PlannedSweep, folder: SweepFolder
-) -> None:
-    folder.begin(small.content, small.runs_listed())
-    run = small.runs[0]
-    folder.prepare(run.run, run.place(), run.config.plain())
-    folder.write_failure(Failure(run.run, "No space left on device"))
-    assert swept(small, folder)[0].failures[0].error == "No space left on device"
-    assert swept(small, folder, retry_failed=True)[0].failures == ()
-    assert folder.failure(run.run) is None
-
-
 def test_a_defect_fails_its_run_with_a_traceback_and_the_sweep_goes_on(
     small: PlannedSweep, folder: SweepFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,21 +184,6 @@ def test_a_claimed_run_is_left_to_its_process_and_taken_over_when_that_is_gone(
     assert (result.finished, result.trained) == (4, 4)
 
 
-def test_a_run_that_another_sweep_finished_counts_as_finished(
-    small: PlannedSweep, folder: SweepFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("eqrm.sweeps.sweep.LOOK_EVERY", 0.0)
-    run = small.runs[0].run
-
-    class Shared(HereEngine):
-        def _outcome(self, wanted: str) -> RunOutcome:
-            outcome = execute_run(self.folder, wanted)
-            return RunOutcome(run, "elsewhere") if wanted == run else outcome
-
-    result = run_sweep(small, folder, Shared(folder))
-    assert (result.finished, result.trained) == (4, 3)
-
-
 def test_a_folder_of_another_plan_or_of_something_else_is_refused(
     small: PlannedSweep, folder: SweepFolder, tmp_path: Path
 ) -> None:
@@ -263,13 +229,3 @@ def test_the_final_evaluation_takes_the_place_of_one_after_the_same_step() -> No
     ]
     expected = {"step": 2, "risks": {"test": {"a": 3.0}}, "accuracies": {"test": {"a": 1.0}}}
     assert checkpoints_of(lines) == [expected]
-
-
-def test_what_is_to_be_trained_is_readable(small: PlannedSweep, folder: SweepFolder) -> None:
-    run = small.runs[0]
-    folder.prepare(run.run, run.place(), run.config.plain())
-    assert folder.prepared(run.run) == (json.loads(json.dumps(run.place())), run.config.plain())
-    (folder.of_run(run.run) / "run.json").write_text("{")
-    outcome = execute_run(folder, run.run)
-    assert outcome.ending == "failed"
-    assert "run.json" in outcome.error

@@ -10,9 +10,9 @@ import pytest
 
 from eqrm.errors import SettingError
 from eqrm.estimators import QRMClassifier
-from eqrm.sweeps import SweepFolder, read_records, run_sweep, sweep_tables
-from eqrm.sweeps.execution import execute_run
-from eqrm.sweeps.records import record_path
+from eqrm.sweeps import read_records, sweep_tables
+from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.table_runs import MODEL, TableRunConfig
 from eqrm.tabular.model import load_table_model
 from eqrm.training.runs.run_data import RunData
@@ -74,19 +74,6 @@ def test_the_record_is_what_the_estimator_gives(tmp_path: Path) -> None:
     assert saved.level == model.level_
 
 
-def test_a_fit_that_is_repeated_gives_the_same_record(tmp_path: Path) -> None:
-    models = [{"name": "mlp", "settings": {"steps": 5, "erm_steps": 5}}, "linear"]
-    sweep, folder = planned(table_plan(models=models, draws=2)), SweepFolder(tmp_path / "sweep")
-    run_sweep(sweep, folder, HereEngine(folder))
-    assert len({run.run for run in sweep.runs}) == 4
-    for run in sweep.runs:
-        path = record_path(folder.path, run.run)
-        before = path.read_bytes()
-        path.unlink()
-        assert execute_run(folder, run.run).ending == "finished"
-        assert path.read_bytes() == before
-
-
 def test_settings_that_are_not_fixed_are_drawn_and_grids_are_run() -> None:
     drawn = planned(
         table_plan(models=[{"name": "linear", "search": {"alpha": [0.5, 0.9]}}], draws=5)
@@ -127,9 +114,3 @@ def test_a_bad_table_model_is_refused(fields: dict[str, Any], words: str) -> Non
     with pytest.raises(SettingError) as error:
         planned(table_plan(**fields))
     assert words in str(error.value)
-
-
-def test_a_missing_library_is_named_before_the_first_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "xgboost", None)
-    with pytest.raises(SettingError, match=r"xgboost on coloured-digits: .*not installed"):
-        planned(table_plan(models=["xgboost"]))

@@ -72,15 +72,6 @@ for _panel, _commands in COMMANDS.items():
             app.command(_name, cls=PlainCommand, short_help=_line, rich_help_panel=_panel)(_made)
 
 
-@app.command(
-    "reproduce", cls=PlainCommand, hidden=True, context_settings={"ignore_unknown_options": True}
-)
-def _reproduce(given: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-    """Say where the studies are, which were run by this command."""
-    say("The studies are beside the package: run 'python -m studies' in a checkout of eqrm.")
-    raise typer.Exit(2)
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         say(f"eqrm {eqrm.__version__}")

@@ -21,7 +21,6 @@ from eqrm.cli.options import (
     Dropped,
     Features,
     ModelSettings,
-    NotWithin,
     Recent,
     Spells,
     TrainedLevels,
@@ -50,7 +49,6 @@ def backtest(
     ],
     target: Annotated[str | None, option(TARGET, DATA)] = None,
     domain: DomainColumns = None,
-    within: NotWithin = None,
     order: Annotated[str | None, option(ORDER, DATA, metavar="COLUMN")] = None,
     train: Annotated[
         int | None, option("Domains to train on in each window; required to fit.", WINDOWS)
@@ -144,7 +142,6 @@ def backtest(
     With --prediction or --loss, what is in the table is certified and nothing is fitted.
     Interrupted while fitting, the same command goes on with the next window.
     """
-    del within  # refused while it is read
     fitting: dict[str, Any] = {
         "--train": train,
         "--refit": refit,

@@ -7,14 +7,15 @@ import math
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from eqrm.errors import EqrmWarning, LevelError
+from eqrm.errors import EqrmWarning, LevelError, SettingError
 from eqrm.text import printable
 
 if TYPE_CHECKING:
@@ -94,11 +95,7 @@ def separated(given: Sequence[str]) -> list[str]:
 
 
 def parsed_level(text: str, name: str = "--alpha") -> Level:
-    """The level that an option holds.
-
-    >>> parsed_level("1-e^-1000")
-    Level(log_tail=-1000.0)
-    """
+    """The level that an option holds."""
     from eqrm.level import Level
 
     try:
@@ -111,18 +108,31 @@ def parsed_level(text: str, name: str = "--alpha") -> Level:
 
 
 def inner_level(text: str, instead: str = "") -> Level:
-    """A level of --alpha other than 0 and 1; ``instead`` of 1 says what to use.
-
-    >>> inner_level("1")
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.LevelError: --alpha must be strictly between 0 and 1, got 1.
-    """
+    """A level of --alpha other than 0 and 1; ``instead`` of 1 says what to use."""
     level = parsed_level(text)
     if level.alpha == 0.0 or level.log_tail == -math.inf:
         advice = f" {instead}" if instead and level.alpha else ""
         raise LevelError(f"--alpha must be strictly between 0 and 1, got {text}.{advice}")
     return level
+
+
+def refuse_places(places: Mapping[str, Path | None], data: Sequence[str]) -> None:
+    """Refuse files to write, by their options, that cannot be written or are in use."""
+    from eqrm.data.tables.files import find_files
+    from eqrm.files.writing import refuse_unwritable
+
+    given = {name: path for name, path in places.items() if path is not None}
+    inputs = {path.resolve() for path in find_files(data)} if given else set()
+    others: dict[Path, str] = {}
+    for name, path in given.items():
+        refuse_unwritable(path)
+        if path.resolve() in inputs:
+            raise SettingError(f"{path} holds the data. Choose another file to write to.")
+        if path.resolve() in others:
+            raise SettingError(
+                f"{others[path.resolve()]} and {name} are the same file. Choose two."
+            )
+        others[path.resolve()] = name
 
 
 def typed_command() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,7 +38,7 @@ def list_datasets(data_root: DataRoot = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from eqrm.data.datasets.registry import DATASETS, catalogue
+    from eqrm.data.datasets.registry import DATASETS, catalogue, dataset_description
 
     root = _root_if_any(data_root)
     where = printable(str(root or "none (set EQRM_DATA or --data-root)"))
@@ -48,7 +49,7 @@ def list_datasets(data_root: DataRoot = None) -> None:
         for name in entry.datasets or (key,):
             table.add_row(name, entry.title, entry.size, _available(entry, root))
     for name in sorted(name for name in DATASETS if _of_ones_own(name)):
-        table.add_row(name, _first_line(name), "", "")
+        table.add_row(name, dataset_description(name), "", "")
     Console().print(table)
 
 
@@ -59,30 +60,29 @@ def info(
 ) -> None:
     """Describe a dataset: its source, licence, files and checksums, and its settings."""
     from eqrm.data.datasets.downloads import by_hand
-    from eqrm.data.datasets.registry import published
+    from eqrm.data.datasets.registry import BUILT_IN, published
 
     root = _root_if_any(data_root)
     own = _of_ones_own(name)
     if own is not None:
-        for line in _own_lines(own):
-            say(line)
-        return
-    key, entry = published(name)
-    lines = [
-        entry.title,
-        f"size      {entry.size}",
-        f"licence   {entry.licence}",
-        f"homepage  {entry.homepage}",
-        f"available {_available(entry, root)}",
-    ]
-    for source in entry.sources:
-        lines += _source_lines(source)
-    if not entry.found(root or Path("/nonexistent")):
-        lines.append(by_hand(entry, root))
-    for made in entry.datasets or (key,):
-        lines += _dataset_lines(made)
-    for line in lines:
-        say(line)
+        where = "It ships with eqrm." if own in BUILT_IN else "It reads your own files."
+        lines = [f"{own}: no download needed. {where}", *_dataset_lines(own)]
+    else:
+        key, entry = published(name)
+        lines = [
+            entry.title,
+            f"size      {entry.size}",
+            f"licence   {entry.licence}",
+            f"homepage  {entry.homepage}",
+            f"available {_available(entry, root)}",
+        ]
+        for source in entry.sources:
+            lines += _source_lines(source)
+        if not entry.found(root or Path("/nonexistent")):
+            lines.append(by_hand(entry, root))
+        for made in entry.datasets or (key,):
+            lines += _dataset_lines(made)
+    say("\n".join(lines))
 
 
 @app.command("get", cls=PlainCommand)
@@ -151,17 +151,15 @@ def _of_ones_own(name: str) -> str | None:
     return None if registered in fetched else registered
 
 
-def _own_lines(name: str) -> list[str]:
-    from eqrm.data.datasets.registry import BUILT_IN
-
-    where = "It ships with eqrm." if name in BUILT_IN else "It reads your own files."
-    return [f"{name}: no download needed. {where}", *_dataset_lines(name)]
-
-
 def _dataset_lines(name: str) -> list[str]:
     """What it is, and the settings that eqrm.dataset takes."""
-    settings = [f"  {setting}" for setting in _settings(name)]
-    return [f"eqrm.dataset({name!r}): {_first_line(name)}", *settings]
+    from eqrm.data.datasets.registry import dataset_description, dataset_settings
+
+    settings = [
+        f"  {key} (required)" if default is inspect.Parameter.empty else f"  {key} = {default!r}"
+        for key, default in dataset_settings(name).items()
+    ]
+    return [f"eqrm.dataset({name!r}): {dataset_description(name)}", *settings]
 
 
 def _source_lines(source: Source) -> list[str]:
@@ -176,21 +174,4 @@ def _source_lines(source: Source) -> list[str]:
     checked = ", ".join(checks) or "no checksum published"
     return [f"file      {source.file}{where} ({checked})"] + [
         f"          {url}" for url in source.urls
-    ]
-
-
-def _first_line(name: str) -> str:
-    from eqrm.data.datasets.registry import dataset_description
-
-    return dataset_description(name)
-
-
-def _settings(name: str) -> list[str]:
-    import inspect
-
-    from eqrm.data.datasets.registry import dataset_settings
-
-    return [
-        f"{key} (required)" if default is inspect.Parameter.empty else f"{key} = {default!r}"
-        for key, default in dataset_settings(name).items()
     ]

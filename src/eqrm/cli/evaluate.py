@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import CONFIDENCE, one_of
-from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
+from eqrm.cli.commands import (
+    inner_level,
+    option,
+    parsed_level,
+    refuse_places,
+    say,
+    separated,
+    typed_command,
+)
 from eqrm.cli.options import (
     SEVERAL,
     Dependence,
@@ -192,13 +200,10 @@ def evaluate(
     from eqrm.evaluation.inference.risk_checks import checked_alpha
     from eqrm.evaluation.parts import find_parts, merge_parts
     from eqrm.evaluation.presenting.summary import summarised
-    from eqrm.files.writing import refuse_unwritable
 
     one_of(format, FORMATS, "format")
-    for path in filter(None, (output, report, partial)):
-        refuse_unwritable(path)
-    if not merge:
-        _refuse_overwriting(output, report, [*files, *(_named_file(o)[1] for o in compare or [])])
+    inputs = [] if merge else [*files, *(_named_file(other)[1] for other in compare or [])]
+    refuse_places({"--output": output, "--report": report, "--partial": partial}, inputs)
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
     CONFIDENCE.check(confidence, "--confidence")
     in_time = TimeBounds(dependence, spells, recent)
@@ -287,29 +292,11 @@ def _write(
             write_figures(found.predictors, figures, summary.alpha)
 
 
-def _refuse_overwriting(output: Path | None, report: Path | None, inputs: Sequence[str]) -> None:
-    """Raise if an output would overwrite another one, or the data."""
-    from eqrm.data.tables.files import find_files
-
-    written = [path.resolve() for path in (output, report) if path is not None]
-    if len(set(written)) < len(written):
-        raise SettingError(f"--output and --report are both {report}. Choose two different files.")
-    if not written:
-        return
-    for path in {file.resolve() for file in find_files(inputs)} & set(written):
-        raise SettingError(f"{path} holds the data. Choose another file to write to.")
-
-
 def _first_name(compare: Sequence[str] | None, columns: Sequence[str]) -> str | None:
-    """What the predictor of the first file is called where its column was given a name.
-
-    >>> _first_name(["EQRM=b.csv"], ["ERM=p"]), _first_name(["EQRM=b.csv"], ["p"])
-    ('ERM', None)
-    """
-    name, separator, _ = (
-        columns[0].partition("=") if compare and len(columns) == 1 else ("", "", "")
-    )
-    return name if separator and name else None
+    """What the predictor of the first file is called where its column was given a name."""
+    if not compare or len(columns) != 1 or "=" not in columns[0]:
+        return None
+    return columns[0].partition("=")[0] or None
 
 
 def _data(files: Sequence[str], others: Sequence[str], first: str | None = None) -> Any:
@@ -328,11 +315,7 @@ def _data(files: Sequence[str], others: Sequence[str], first: str | None = None)
 
 
 def _named_file(text: str) -> tuple[str, str]:
-    """``NAME=FILE``, or a file that names itself.
-
-    >>> _named_file("EQRM=models/b.parquet"), _named_file("models/b.csv.gz")
-    (('EQRM', 'models/b.parquet'), ('b', 'models/b.csv.gz'))
-    """
+    """``NAME=FILE``, or a file that names itself."""
     name, separator, path = text.partition("=")
     if separator and name and not Path(text).exists():
         return name, path

@@ -60,11 +60,7 @@ def figure(
 
 
 def read_risks(text: str) -> Tensor:
-    """Read risks from a list of numbers or from a file of them: shape (m,), float64.
-
-    >>> read_risks("0.1, 0.2 0.4").tolist()
-    [0.1, 0.2, 0.4]
-    """
+    """Read risks from a list of numbers or from a file of them: shape (m,), float64."""
     import torch
 
     words = text.replace(",", " ").split()

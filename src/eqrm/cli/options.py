@@ -9,8 +9,6 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from eqrm.checks import Problems
 from eqrm.cli.commands import inner_level, option, separated
 from eqrm.errors import OPTIONS, SettingError
@@ -30,11 +28,7 @@ LARGEST = "To minimise the largest risk, use --measure worst and leave out --alp
 
 
 def _share_or_names(values: list[str]) -> float | list[str]:
-    """Domains to keep aside: a share of them, or names.
-
-    >>> _share_or_names(["0.3"]), _share_or_names(["Rome,Oslo"])
-    (0.3, ['Rome', 'Oslo'])
-    """
+    """Domains to keep aside: a share of them, or names."""
     given = separated(values)
     if len(given) == 1:
         with suppress(ValueError):
@@ -45,11 +39,7 @@ def _share_or_names(values: list[str]) -> float | list[str]:
 
 
 def _class_weights(given: list[str]) -> str | dict[str, float]:
-    """``balanced``, or the weights of classes (CLASS=WEIGHT).
-
-    >>> _class_weights(["balanced"]), _class_weights(["yes=5,no=1"])
-    ('balanced', {'yes': 5.0, 'no': 1.0})
-    """
+    """``balanced``, or the weights of classes (CLASS=WEIGHT)."""
     values = separated(given)
     if len(values) < 2 and not any("=" in value for value in values):
         return values[0]
@@ -154,28 +144,6 @@ PredictionColumn = Annotated[
 ]
 ReadingThreads = Annotated[
     int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", "Data")
-]
-INSTEAD = {
-    "backtest": "it compares domains one after the other. Join both columns (--domain GROUP "
-    "--domain MEMBER), with --order COLUMN for their times",
-    "recalibrate": "give the groups as domains (--domain GROUP), so that whole groups are held out",
-    "watch": "it judges domains one after the other. Evaluate without --within, and join both "
-    "columns (--domain GROUP --domain MEMBER), with --order COLUMN for their times",
-}
-"""What to do instead of --within, by command."""
-
-
-def _refuse_within(context: typer.Context, given: list[str] | None) -> None:
-    if given:
-        name = context.info_name or ""
-        raise SettingError(
-            f"'eqrm {name}' knows no domains inside groups: {INSTEAD[name]}. For certificates "
-            "about members of new groups, use 'eqrm evaluate --within'."
-        )
-
-
-NotWithin = Annotated[
-    list[str] | None, typer.Option("--within", hidden=True, callback=_refuse_within)
 ]
 TIME = "Domains in time"
 RowTimes = Annotated[

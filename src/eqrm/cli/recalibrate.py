@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from eqrm.checks import Problems
-from eqrm.cli.commands import option, say
-from eqrm.cli.options import NotWithin, read_settings, with_settings
+from eqrm.cli.commands import option, refuse_places, say
+from eqrm.cli.options import read_settings, with_settings
 from eqrm.errors import Setting, SettingError
 from eqrm.tabular.recalibrating.plan import CORRECTION, OUTPUT, RecalibrationPlan
 
@@ -27,7 +27,6 @@ def recalibrate(
         ),
     ],
     *,
-    within: NotWithin = None,
     correction: Annotated[
         Path | None,
         option("Apply this saved correction instead of fitting one.", CORRECTION, metavar="FILE"),
@@ -51,8 +50,8 @@ def recalibrate(
     without retraining. With --correction, a saved correction is applied to new
     predictions; labels and domains are not needed then.
     """
-    del within  # refused while it is read
     from eqrm.files.writing import whole_file
+    from eqrm.tabular.predictions import check_output
     from eqrm.tabular.recalibrating.correction_files import SavedCorrection, apply_to_files
     from eqrm.tabular.recalibrating.recalibration import recalibrate_files
     from eqrm.tabular.recalibrating.recalibration_words import recalibration_in_words
@@ -65,7 +64,9 @@ def recalibrate(
         problems.refuse("The command", alone=True)
     else:
         _refuse_fitting({**given, "save": save}, correction)
-    _refuse_places(files, save, output)
+    if output is not None:
+        check_output(output)
+    refuse_places({"--save": save, "--output": output}, files)
     if correction is None:
         found = recalibrate_files(files, plan)
         say(recalibration_in_words(found))
@@ -101,21 +102,3 @@ def _refuse_fitting(given: dict[str, Any], correction: Path) -> None:
     if not correction.is_file():
         problems.note(f"The file {str(correction)!r} does not exist.")
     problems.refuse("The command", alone=True)
-
-
-def _refuse_places(files: list[str], save: Path | None, output: Path | None) -> None:
-    """Refuse files to write to that are the data, each other, or cannot be written."""
-    from eqrm.data.tables.files import find_files
-    from eqrm.files.writing import refuse_unwritable
-    from eqrm.tabular.predictions import check_output
-
-    inputs = {path.resolve() for path in find_files(files)}
-    for path in (save, output):
-        if path is not None and path.resolve() in inputs:
-            raise SettingError(f"{path} holds the data. Choose another file to write to.")
-    if save is not None:
-        refuse_unwritable(save)
-    if output is not None:
-        check_output(output)
-        if save is not None and save.resolve() == output.resolve():
-            raise SettingError("--save and --output are the same file. Choose two.")

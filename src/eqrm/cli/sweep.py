@@ -18,7 +18,6 @@ from eqrm.cli.options import DataRoot
 RUN = "plan"
 IN_WORDS = {
     "finished": "finished.",
-    "pruned": "given up, because its settings do not promise enough.",
     "failed": "failed: ",
     "stopped": "stopped after saving its state. Run the same command again to continue.",
     "elsewhere": "another process trains it now.",
@@ -125,8 +124,7 @@ def sweep(
             f"The disk is full: {error.filename or folder.path} cannot be written. No finished run "
             "is lost. Make room, and run the same command again with --retry-failed."
         ) from None
-    pruned = f", {result.pruned:,} pruned" if result.pruned else ""
-    say(f"{counted(result.finished, 'run')} finished{pruned}, in {folder.path}")
+    say(f"{counted(result.finished, 'run')} finished, in {folder.path}")
     if result.finished:
         say(f"Table: eqrm table {typed(folder.path)}")
     if result.failures:

@@ -59,10 +59,6 @@ def table(
         list[str] | None,
         option(f"Levels of the quantile tables (default: 0, .25, .5, .75, .9, .99, 1). {SEVERAL}"),
     ] = None,
-    divisor: Annotated[
-        str,
-        option("Divisor of the variance over trials: trials, as in DomainBed, or trials-1."),
-    ] = "trials",
     published: Annotated[
         bool, option("Show the paper's numbers beside those of the sweep.")
     ] = True,
@@ -70,7 +66,7 @@ def table(
     as_format: Annotated[
         str | None,
         option(
-            "text, markdown, latex, csv or html (default: by the name of --output, else text).",
+            "text, markdown, latex or csv (default: by the name of --output, else text).",
             None,
             "--format",
         ),
@@ -95,26 +91,18 @@ def table(
         lambda: _refuse_missing(folder),
         lambda: _format(as_format, output),
         lambda: None if output is None else refuse_unwritable(output),
-        lambda: _refuse_empty("--rule", rule, names),
-        lambda: _refuse_empty("--levels", levels, asked),
         *(partial(parsed_level, level, "--levels") for level in asked),
-        lambda: TableSettings(metric, divisor=divisor, pooled=pooled),
+        lambda: TableSettings(metric, pooled=pooled),
         lambda: parsed_level(alpha),
         *(partial(_rule, name, "0.9", checkpoints, None) for name in names or SELECTION_RULES),
     )
     write = FORMATS[_format(as_format, output)]
     at = [str(parsed_level(level, "--levels")) for level in asked]
-    settings = TableSettings(metric, at or LEVELS, divisor, published, pooled)
+    settings = TableSettings(metric, at or LEVELS, published, pooled)
     rules = dict(
         _rule(name, alpha, checkpoints, metric, pooled) for name in names or SELECTION_RULES
     )
-    found = sweep_tables(
-        sweep_records(folder),
-        rules,
-        settings,
-        planned_places(folder),
-        planned_places(folder, pruned=True),
-    )
+    found = sweep_tables(sweep_records(folder), rules, settings, planned_places(folder))
     content = write(found, selected)
     if output is None:
         say(content)
@@ -141,11 +129,6 @@ def _format(named: str | None, output: Path | None) -> str:
 def _refuse_missing(folder: Path) -> None:
     if not folder.exists():
         raise DataFileError(f"The folder {folder} does not exist.")
-
-
-def _refuse_empty(name: str, given: list[str] | None, values: list[str]) -> None:
-    if given and not values:
-        raise SettingError(f"{name} is empty. Give a value, or leave it out.")
 
 
 def _rule(

@@ -63,7 +63,7 @@ def train_network(
     with process_group():
         if check:
             _note(*trainer_of(chosen, output, data_root=data_root).data.notes)
-            _say(f"{config} is valid. The run would be written to {folder}")
+            say(f"{config} is valid. The run would be written to {folder}")
             return
         try:
             shown = True if sys.stderr.isatty() else _line
@@ -82,20 +82,20 @@ def _print_result(config: RunConfig, trained: Trained, folder: Path) -> None:
     if trained.began_at == trained.steps:
         _note("this run was finished already, so nothing was trained; --no-resume starts it again.")
     early = " (stopped early)" if trained.stopped_early else ""
-    _say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
+    say(f"{config.objective.name} on {config.data.dataset}: {trained.steps} steps{early}")
     for name, risks in trained.risks.items():
         accuracy = "" if risks.accuracy is None else f" and mean accuracy {risks.accuracy:.1%}"
         domains = counted(len(risks), "domain")
-        _say(f"\n{name}: mean risk {risks.mean:.4g}{accuracy} over {domains}")
+        say(f"\n{name}: mean risk {risks.mean:.4g}{accuracy} over {domains}")
         if len(risks) > 1:
             _print_beside_references(config, risks)
     if config.objective.name != "erm":
-        _say(
+        say(
             "\nERM and its recalibration are references too, which this run does not compute: "
             "train ERM with --set 'objective={name: erm}' --set phases=single, and compare the "
             "tables."
         )
-    _say(f"\nThe run is in {folder}")
+    say(f"\nThe run is in {folder}")
 
 
 def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
@@ -109,14 +109,14 @@ def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
     if not 0.0 < level.alpha < 1.0:  # too close to 1 to compare quantiles there
         level = Level(LEVEL)
     found = risks.evaluation(name, level)
-    _say(found.risk_table(interpolation=SMOOTH).to_text())
+    say(found.risk_table(interpolation=SMOOTH).to_text())
     all_together = "" if risks.accuracy is None else "; the accuracy is that of all examples"
-    _say(f"\nQuantiles are Harrell–Davis estimates{all_together}.")
+    say(f"\nQuantiles are Harrell–Davis estimates{all_together}.")
     summary = summarised(found, level)
     for beside in summary.references.values():
-        _say(f"\n{beside.sentence}")
+        say(f"\n{beside.sentence}")
     for note in summary.notes:
-        _say(f"\nNote: {note}")
+        say(f"\nNote: {note}")
 
 
 def _line(text: str) -> None:
@@ -126,7 +126,3 @@ def _line(text: str) -> None:
 def _note(*notes: str) -> None:
     for note in notes:
         say(f"Note: {note}", err=True)
-
-
-def _say(text: str) -> None:
-    say(text)

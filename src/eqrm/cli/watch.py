@@ -9,7 +9,6 @@ import typer
 
 from eqrm.checks import CONFIDENCE
 from eqrm.cli.commands import inner_level, option, say, typed_command
-from eqrm.cli.options import NotWithin
 from eqrm.errors import SettingError
 
 BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"
@@ -80,7 +79,6 @@ def watch(
     delta: Annotated[float | None, option(DELTA, BEGIN)] = None,
     dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
     domain: Annotated[list[str] | None, _column(DOMAIN)] = None,
-    within: NotWithin = None,
     loss: Annotated[str | None, _column("Column of losses.")] = None,
     label: Annotated[str | None, _column("Column of labels.")] = None,
     prediction: Annotated[str | None, _column(PREDICTION)] = None,
@@ -90,7 +88,6 @@ def watch(
     page: Page = None,
 ) -> None:
     """Watch whether a certificate still holds. Exit code 0: holds, 3: suspicious, 4: broken."""
-    del within  # refused while it is read
     from eqrm.evaluation.watching.claim import WatchSettings
     from eqrm.evaluation.watching.job import (
         EXIT_CODES,

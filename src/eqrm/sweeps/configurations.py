@@ -55,11 +55,8 @@ Method = PlannedObjective | PlannedModel
 class Configurations:
     """The configurations of a pair of dataset and method, before splits and seeds.
 
-    Attributes:
-        base: what is fixed, in plain content.
-        spaces: of the fields that are drawn.
-        phases, phase_spaces: the objective's recommended phases, where they are drawn too.
-        grid: values of the fields of a grid.
+    ``base`` is what is fixed, in plain content; ``spaces`` are those of fields that are drawn,
+    ``phase_spaces`` those of the objective's recommended phases, where they are drawn too.
     """
 
     base: Mapping[str, Any]
@@ -93,15 +90,6 @@ class Configurations:
         phases = [plain_values(phase) for phase in minimised.recommended_phases()]
         recommended = base.get("phases", "recommended") == "recommended"
         return cls(base, spaces, phases, spaces_of_phases(minimised) if recommended else {}, grid)
-
-    @property
-    def searched(self) -> tuple[str, ...]:
-        """The fields that are drawn."""
-        return (*self.spaces, *self.phase_spaces)
-
-    def points(self) -> list[dict[str, Any]]:
-        """Every point of the grid."""
-        return grid_points(self.grid)
 
     def drawn(self, key: Sequence[object]) -> dict[str, Any]:
         """A random draw of all fields that are drawn."""
@@ -174,12 +162,12 @@ def points_of(
     """Every draw, or every point of the grid: a configuration, and what was searched of it."""
     known = Configurations.of(plan, dataset, method)
     if plan.has_grid:
-        return [_point(known.content(point, "grid"), point) for point in known.points()]
+        return [_point(known.content(point, "grid"), point) for point in grid_points(known.grid)]
     draws = plan.draws or 1
     if plan.adaptive is not None:
         known.spaces_that_fit()
         draws = min(draws, DRAWS_CHECKED)
-    searched = known.searched if draws > 1 else ()
+    searched = (*known.spaces, *known.phase_spaces) if draws > 1 else ()
     key = (plan.seed, dataset.called, method.called, *([trial] if plan.draws_per_trial else []))
     values = [{}, *(known.drawn((*key, draw)) for draw in range(1, draws))]
     return [_point(known.content(each), searched) for each in values]
@@ -198,15 +186,7 @@ def values_of(config: AnyRunConfig, paths: Iterable[str]) -> dict[str, Any]:
 
 
 def value_at(config: AnyRunConfig, path: str) -> Any:
-    """The value of a field in a configuration, or the default that it stands for, in plain types.
-
-    >>> from eqrm.training.runs.config import RunConfig
-    >>> config = RunConfig.read(
-    ...     {"data": {"dataset": "flights"}, "predictor": {"name": "mlp"}, "steps": 10}
-    ... )
-    >>> value_at(config, "learning_rate"), value_at(config, "predictor.settings.width")
-    (0.001, 64)
-    """
+    """The plain value of a field in a configuration, or the default that it stands for."""
     first, _, name = path.rpartition(".")
     inside: Any
     if isinstance(config, TableRunConfig):

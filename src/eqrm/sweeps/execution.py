@@ -19,19 +19,16 @@ import torch
 
 from eqrm.errors import DataFileError, EqrmError
 from eqrm.files.writing import is_full_disk
-from eqrm.sweeps.adaptive_draws import PruningWatch
 from eqrm.sweeps.engines.base import Ending, RunOutcome
-from eqrm.sweeps.records import PRUNED, RECORD, RunRecord, write_record
+from eqrm.sweeps.records import RunRecord, write_record
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from eqrm.sweeps.table_runs import TableRunConfig, fit_table_run, read_run_config
 from eqrm.training.processes import (
-    TrainingGivenUp,
     TrainingInterrupted,
     any_process,
     process_group,
     rank,
 )
-from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_data import LastDataset
 from eqrm.training.runs.run_folder import RunFolder
@@ -56,12 +53,12 @@ def execute_run(
     if rank() > 0:
         return _helped(folder, run, data_root, tell)
     with folder.claimed(run) as own:
-        begins = own and not folder.is_finished(run) and not folder.is_pruned(run)
+        begins = own and not folder.is_finished(run)
         any_process(begins)  # the others wait for this, and then train too, or do not
         if not own:
             return RunOutcome(run, "elsewhere")
         if not begins:
-            return RunOutcome(run, "finished" if folder.is_finished(run) else "pruned")
+            return RunOutcome(run, "finished")
         for draft in folder.of_run(run).glob(".*"):  # of a process that was killed
             draft.unlink(missing_ok=True)
         folder.forget_failure(run)
@@ -93,42 +90,24 @@ def _train(
     config = read_run_config(content)
     if config.run_name != run:
         raise DataFileError(f"run.json of {run} describes another run, {config.run_name}.")
-    name = RECORD
     if isinstance(config, TableRunConfig):
         if rank() > 0:  # one process fits it
             return "finished"
         checkpoints = fit_table_run(config, folder.of_run(run), data_root, tell)
     else:
-        try:
-            _train_network(config, folder, place, data_root, tell)
-        except TrainingGivenUp as given_up:
-            tell(str(given_up))
-            name = PRUNED
+        train_run(
+            config,
+            folder.of_run(run).parent,
+            progress=tell,
+            data_root=data_root,
+            tell=tell,
+            read=LAST_DATASET.read,
+        )
         checkpoints = checkpoints_of(RunFolder(folder.of_run(run)).metrics())
     if rank() == 0:
         record = RunRecord.from_dict({**place, "checkpoints": checkpoints})
-        write_record(folder.path, record, name)
-    return "finished" if name == RECORD else "pruned"
-
-
-def _train_network(
-    config: RunConfig,
-    folder: SweepFolder,
-    place: Mapping[str, Any],
-    data_root: str | Path | None,
-    tell: Callable[[str], None],
-) -> None:
-    watch = PruningWatch.of_run(folder, place)
-    metrics = RunFolder(folder.of_run(config.run_name)).metrics
-    train_run(
-        config,
-        folder.of_run(config.run_name).parent,
-        progress=tell,
-        data_root=data_root,
-        tell=tell,
-        gives_up=None if watch is None else lambda: watch.gives_up(checkpoints_of(metrics())),
-        read=LAST_DATASET.read,
-    )
+        write_record(folder.path, record)
+    return "finished"
 
 
 def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -136,10 +115,6 @@ def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
     The final evaluation takes the place of another one after the same step: it measures the
     weights that the run ended with.
-
-    >>> line = {"step": 5, "split": "test", "risks": {"a": 1.0}}
-    >>> checkpoints_of([line, {"step": 6, "loss": 0.5}])
-    [{'step': 5, 'risks': {'test': {'a': 1.0}}, 'accuracies': {}}]
     """
     found: dict[int, dict[str, Any]] = {}
     for line in metrics:
@@ -200,8 +175,6 @@ def ending_of_job(folder: SweepFolder, run: str) -> RunOutcome:
     """What became of a run whose job is gone."""
     if folder.is_finished(run):
         return RunOutcome(run, "finished")
-    if folder.is_pruned(run):
-        return RunOutcome(run, "pruned")
     if (failure := folder.failure(run)) is not None:
         return RunOutcome(run, "failed", failure.error)
     if (folder.of_run(run) / STOPPED).is_file():

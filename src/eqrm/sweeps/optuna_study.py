@@ -1,16 +1,15 @@
-"""Adaptive search through Optuna: its samplers propose draws, its pruners give up hopeless runs.
+"""Adaptive search through Optuna, whose samplers propose draws.
 
 A study is made again from the runs in the folder of the sweep whenever it is asked something, so
-that nothing but the folder has to be kept. This suits samplers and pruners that decide by the
-finished and running trials alone; those with a memory of their own (CMA-ES, Hyperband) are not
-offered.
+that nothing but the folder has to be kept. This suits samplers that decide by the finished and
+running trials alone; those with a memory of their own (CMA-ES) are not offered.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -30,20 +29,11 @@ SAMPLERS: Registry[Any] = Registry(
         "random": "optuna.samplers:RandomSampler",
     },
 )
-PRUNERS: Registry[Any] = Registry(
-    "pruner",
-    {
-        "median": "optuna.pruners:MedianPruner",
-        "percentile": "optuna.pruners:PercentilePruner",
-        "threshold": "optuna.pruners:ThresholdPruner",
-    },
-)
-Ended = Literal["complete", "pruned", "fail", "running"]
 
 
 @dataclass(frozen=True)
-class OptunaChoice:
-    """A sampler or a pruner by name, and settings that Optuna has for it."""
+class SamplerChoice:
+    """A sampler by name, and settings that Optuna has for it."""
 
     name: str
     settings: dict[str, Any] = field(default_factory=dict)
@@ -53,25 +43,18 @@ class OptunaChoice:
 class AdaptiveSettings:
     """How draws are proposed: by the α-quantile of the validation domains' risk in earlier ones.
 
-    Attributes:
-        sampler: ``tpe``, ``gp`` or ``random``, or its name and settings.
-        pruner: ``median``, ``percentile`` or ``threshold``, or its name and settings; None
-            trains every run to its end.
-        alpha: the level of the quantile.
-        checkpoints: ``best`` or ``last``: by which checkpoint a run is judged.
-        at_once: how many draws of one search may be trained at the same time.
+    ``checkpoints`` ("best" or "last") judge a run; ``at_once`` draws of a search may be trained at
+    the same time.
     """
 
-    sampler: str | OptunaChoice = "tpe"
-    pruner: str | OptunaChoice | None = None
+    sampler: str | SamplerChoice = "tpe"
     alpha: float | str = 0.9
     checkpoints: str = "best"
     at_once: int = ruled(4, COUNT)
 
     def __post_init__(self) -> None:
         _import_optuna()
-        rule: Callable[[], object] = lambda: self.rule  # noqa: E731 - which has a level
-        check_all(lambda: check_fields(self), rule, lambda: self.made_sampler(0), self.made_pruner)
+        check_all(lambda: check_fields(self), lambda: self.rule.alpha, lambda: self.made_sampler(0))
 
     @property
     def rule(self) -> QuantileSelection:
@@ -80,22 +63,18 @@ class AdaptiveSettings:
 
     def made_sampler(self, seed: int) -> Any:
         """Optuna's sampler."""
-        given = _choice(self.sampler)
+        given = SamplerChoice(self.sampler) if isinstance(self.sampler, str) else self.sampler
         if "seed" in given.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         defaults = {"constant_liar": True} if SAMPLERS.name_of(given.name) == "tpe" else {}
         for name, least in (("n_startup_trials", 0), ("n_ei_candidates", 1)):
             if name in given.settings:
                 integer(least).check(given.settings[name], f"sampler {given.name}: {name}")
-        settings = {"seed": seed, **defaults, **given.settings}
-        return _made(SAMPLERS, given.name, settings, "sampler")
-
-    def made_pruner(self) -> Any:
-        """Optuna's pruner; None without one."""
-        if self.pruner is None:
-            return None
-        given = _choice(self.pruner)
-        return _made(PRUNERS, given.name, given.settings, "pruner")
+        with _quiet_optuna():
+            try:
+                return SAMPLERS.make(given.name, given={"seed": seed, **defaults, **given.settings})
+            except (TypeError, ValueError) as error:
+                raise SettingError(f"sampler {given.name}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -106,13 +85,11 @@ class TriedDraw:
         values: of the fields that are searched.
         ended: how; a draw that is trained now is ``running``.
         value: what it reached, if complete.
-        by_step: what it had reached at each evaluation.
     """
 
     values: Mapping[str, Any]
-    ended: Ended
+    ended: Literal["complete", "fail", "running"]
     value: float | None = None
-    by_step: Mapping[int, float] = field(default_factory=dict)
 
 
 def proposed_draw(
@@ -138,33 +115,16 @@ def proposed_draw(
                 for path, value in parameters.items()
             )
             if inside:
-                study.add_trial(_trial(optuna, each, parameters, distributions))
+                study.add_trial(
+                    optuna.trial.create_trial(
+                        state=optuna.trial.TrialState[each.ended.upper()],
+                        value=each.value,
+                        params=parameters,
+                        distributions=distributions,
+                    )
+                )
         asked = study.ask(fixed_distributions=distributions)
         return {path: _value(space, asked.params[path]) for path, space in spaces.items()}
-
-
-def is_hopeless(settings: AdaptiveSettings, others: Sequence[TriedDraw], own: TriedDraw) -> bool:
-    """Whether the pruner gives up a run that is being trained."""
-    pruner = settings.made_pruner()
-    if pruner is None:
-        return False
-    with _quiet_optuna() as optuna:
-        study = optuna.create_study(pruner=pruner, direction="minimize")
-        for each in (*others, own):
-            study.add_trial(_trial(optuna, each, {}, {}))
-        return bool(pruner.prune(study, study.get_trials(deepcopy=False)[-1]))
-
-
-def _trial(
-    optuna: Any, draw: TriedDraw, parameters: dict[str, Any], distributions: dict[str, Any]
-) -> Any:
-    return optuna.trial.create_trial(
-        state=optuna.trial.TrialState[draw.ended.upper()],
-        value=draw.value,
-        params=parameters,
-        distributions=distributions,
-        intermediate_values=dict(draw.by_step),
-    )
 
 
 def _distribution(space: Space) -> Any:
@@ -192,18 +152,6 @@ def _parameter(space: Space, value: Any) -> Any:
 
 def _value(space: Space, parameter: Any) -> Any:
     return space.values[parameter] if isinstance(space, ChoiceSpace) else parameter
-
-
-def _choice(given: str | OptunaChoice) -> OptunaChoice:
-    return OptunaChoice(given) if isinstance(given, str) else given
-
-
-def _made(registry: Registry[Any], name: str, settings: Mapping[str, Any], what: str) -> Any:
-    with _quiet_optuna():
-        try:
-            return registry.make(name, given=settings)
-        except (TypeError, ValueError) as error:
-            raise SettingError(f"{what} {name}: {error}") from None
 
 
 def _import_optuna() -> Any:

@@ -47,16 +47,7 @@ _ENTRIES = Rule("a list with at least one entry", bool)
 
 @dataclass(frozen=True)
 class PlannedDataset:
-    """A dataset of a plan.
-
-    Attributes:
-        name: as ``eqrm data list`` shows it, with its ``settings``.
-        held_out: which domains are test domains: ``each`` alone; ``each-and-pairs``, which
-            leave-one-domain-out selection needs; a list of names, or of lists of names; random
-            sets (``share``, ``splits``); or later ones (``after``, ``last``, ``origins``, …).
-        label: what records call it; its name unless given.
-        run: fields of the configuration that are this dataset's own, such as its predictor.
-    """
+    """A dataset of a plan (docs/sweeps.md)."""
 
     name: str
     held_out: str | list[Any] | HeldOutShare | HeldOutInTime = "each"
@@ -81,16 +72,10 @@ class PlannedDataset:
 
 @dataclass(frozen=True)
 class PlannedObjective:
-    """An objective of a plan.
+    """An objective of a plan (docs/sweeps.md).
 
-    Attributes:
-        name: a name that ``eqrm.objectives`` knows.
-        label: what records call it; its name unless given.
-        hyperparameters: fixed values. The others are drawn from the spaces that the objective
-            declares, or stay at their defaults in a grid.
-        memory, phases, preset: as in the configuration of a run.
-        search: spaces of hyperparameters by name, in place of the declared ones.
-        grid: values of hyperparameters by name.
+    Hyperparameters that have no fixed value here are drawn from the spaces that the objective
+    declares, or stay at their defaults in a grid.
     """
 
     name: str
@@ -133,20 +118,7 @@ class PlannedObjective:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """What a plan says.
-
-    Attributes:
-        datasets, objectives, models: every dataset with every objective and table model.
-        run: the configuration that all runs share (``eqrm train-network``).
-        seed: of draws, splits and trials.
-        draws: draws of hyperparameters; draw 0 is the defaults. None where there is a grid.
-        trials: repetitions with other splits, first weights and batches.
-        draws_per_trial: whether every trial has draws of its own.
-        search: spaces of fields of the configuration, such as ``learning_rate``.
-        grid: values of fields; every combination is run.
-        adaptive: how draws are proposed from the results of earlier ones; None draws at random.
-        protocol: the name of what fills in the rest (``eqrm.sweeps.protocols``).
-    """
+    """What a plan says (docs/sweeps.md): every dataset with every objective and table model."""
 
     datasets: tuple[PlannedDataset, ...] = field(metadata={"rule": _ENTRIES})
     objectives: tuple[PlannedObjective, ...] = ()
@@ -203,9 +175,6 @@ class SweepPlan:
             "draws_per_trial is for random draws: each trial of adaptive has its own.": (
                 self.adaptive and self.draws_per_trial
             ),
-            "adaptive.pruner needs objectives: table models are fitted in one go. Leave it out.": (
-                self.adaptive and self.adaptive.pruner is not None and not self.objectives
-            ),
         }
         problems = [problem for problem, holds in refused.items() if holds]
         if problems:
@@ -232,11 +201,7 @@ def read_plan(content: Any) -> SweepPlan:
 
 
 def fields_of(content: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """The fields of nested content by their paths.
-
-    >>> fields_of({"steps": 3, "training": {"optimizer": {"name": "adam"}}})
-    {'steps': 3, 'training.optimizer.name': 'adam'}
-    """
+    """The fields of nested content by their paths, as training.optimizer.name."""
     found: dict[str, Any] = {}
     for key, value in content.items():
         inside = f"{path}.{key}" if path else str(key)

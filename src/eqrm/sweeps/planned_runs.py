@@ -29,7 +29,6 @@ from eqrm.sweeps.table_runs import (
     read_run_config,
     ready_estimator,
 )
-from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
 
@@ -66,11 +65,6 @@ class PlannedSearch:
         place = (self.dataset, self.objective, self.held_out, draw, self.trial)
         own = _placed(config, self.seed, place, self.left_out)
         return PlannedRun(own.run_name, *place, values_of(own, self.spaces), own)
-
-    def seed_of_draw(self, draw: int) -> int:
-        """The seed of a proposal."""
-        place = (self.dataset, self.objective, self.held_out, draw, self.trial)
-        return seed_of(self.seed, "proposal", *place)
 
     def places(self) -> list[dict[str, Any]]:
         """The places of its runs, without what is not known before they are proposed."""
@@ -216,7 +210,7 @@ def _runs_of(
             points = points_of(plan, dataset, method, trial)
         for draw, (config, values) in enumerate(points):
             if plan.adaptive is not None and draw == 0:
-                _refuse_unsearchable(plan.adaptive, config, list(sets))
+                _refuse_unsearchable(config, list(sets))
             for held_out, left_out in sets.items():
                 place = (dataset.called, method.called, held_out, draw, trial)
                 own = _placed(config, plan.seed, place, left_out)
@@ -249,22 +243,13 @@ def _searches_of(
         )
 
 
-def _refuse_unsearchable(
-    adaptive: AdaptiveSettings, config: AnyRunConfig, splits: Sequence[tuple[str, ...]]
-) -> None:
+def _refuse_unsearchable(config: AnyRunConfig, splits: Sequence[tuple[str, ...]]) -> None:
     """Raise if the results of runs cannot guide a search."""
     data = config.data
     if not data.validation and data.validation_examples is None:
         raise SettingError(
             "adaptive needs validation data: set data.validation_examples or data.validation."
         )
-    if isinstance(config, RunConfig) and adaptive.pruner is not None:
-        every = config.training.evaluate_every
-        if every is None or every >= config.steps:
-            raise SettingError(
-                "adaptive.pruner needs evaluations while a run is trained: set "
-                f"training.evaluate_every to less than its {config.steps} steps."
-            )
     sets = [frozenset(each) for each in splits]
     if any(one < other and len(other) == len(one) + 1 for one in sets for other in sets):
         raise SettingError(

@@ -1,8 +1,8 @@
-"""Protocols by name: what a plan has unless it says otherwise (``protocol: domainbed``).
+"""``protocol: domainbed``, the protocol of DomainBed (Gulrajani & Lopez-Paz 2021, and its code).
 
-A protocol fills in the configuration, the search spaces, the number of draws and trials, and whose
-version of each objective is trained. A plan may change any of it; :func:`protocol_notes` says what
-it changed.
+It fills in the configuration, the search spaces, the number of draws and trials, and whose version
+of each objective is trained. A plan may change any of it; :func:`protocol_notes` says what it
+changed.
 """
 
 from __future__ import annotations
@@ -34,73 +34,49 @@ RATE, DECAY = "learning_rate", "training.optimizer.weight_decay"
 EXAMPLES, SETTINGS = "batches.examples", "predictor.settings"
 
 
-class DomainBedProtocol:
-    """The protocol of DomainBed (Gulrajani & Lopez-Paz 2021, and the code beside it).
-
-    A fifth of every domain is held out, of test domains too. Training takes 5001 steps of Adam,
-    with evaluations after 1, 301, 601, … steps and the last one (every 1000 for DomainNet, every
-    100 for small images, as in the code). Draw 0 is the defaults, the other 19 are random, and
-    each of three trials has its own.
-    """
-
-    name = "domainbed"
-    numbers: Mapping[str, Any] = {"draws": 20, "trials": 3, "draws_per_trial": True}
-
-    def run(self, dataset: str, objective: str) -> dict[str, Any]:
-        """The configuration of a run, before anything is drawn."""
-        small = dataset in SMALL_IMAGES
-        examples = 64 if small else 8 if objective == "arm" else 32
-        every = 100 if small else 1000 if dataset == "domainnet" else 300
-        training: dict[str, Any] = {
-            "optimizer": {"name": "adam", "weight_decay": 0.0},
-            "evaluate_every": every,
-            "evaluate_first": True,
-        }
-        if dataset in FOLDERS_OF_IMAGES:
-            training["augment"] = {"crop": 0.7, "flip": 0.5, "grayscale": 0.1}
-            training["augment"] |= dict.fromkeys(
-                ("brightness", "contrast", "saturation", "hue"), 0.3
-            )
-        made: dict[str, Any] = {
-            "steps": 5001,
-            "phases": "recommended",
-            RATE: 1e-3 if small else 5e-5,
-            "schedule": "constant",
-            "batches": {"examples": examples},
-            "training": training,
-        }
-        if small or dataset in FOLDERS_OF_IMAGES:
-            made["predictor"] = {"name": "cnn" if small else "resnet50"}
-        return made
-
-    def search(self, dataset: str, objective: str, predictor: str | None) -> dict[str, Space]:
-        """Where fields of the configuration are drawn from."""
-        small = dataset in SMALL_IMAGES
-        rates = LogUniformSpace(10, -4.5, -2.5) if small else LogUniformSpace(10, -5, -3.5)
-        found: dict[str, Space] = {RATE: rates}
-        if small or objective != "arm":
-            most = 9 if small else 5 if dataset == "domainnet" else 5.5
-            found[EXAMPLES] = LogUniformSpace(2, 3, most, integer=True)
-        if not small:
-            found[DECAY] = LogUniformSpace(10, -6, -2)
-            known = predictor is not None and predictor in PREDICTORS
-            if known and "dropout" in predictor_settings(str(predictor)):
-                found[f"{SETTINGS}.dropout"] = ChoiceSpace((0.0, 0.1, 0.5))
-        if objective in ADVERSARIES:
-            found[f"{HYPERPARAMETERS}.discriminator_learning_rate"] = rates
-        return found
-
-    def lacks(self, dataset: str, given: Mapping[str, Any]) -> str | None:
-        """What only the user can give, and did not: the weights to start from."""
-        if dataset not in FOLDERS_OF_IMAGES or given.get(f"{SETTINGS}.pretrained"):
-            return None
-        return (
-            "the network starts from random weights, in DomainBed from those of ImageNet. Set "
-            f"run.{SETTINGS}.pretrained to the path of such weights"
-        )
+NAME = "domainbed"
+NUMBERS: Mapping[str, Any] = {"draws": 20, "trials": 3, "draws_per_trial": True}
 
 
-PROTOCOLS: dict[str, DomainBedProtocol] = {"domainbed": DomainBedProtocol()}
+def domainbed_run(dataset: str, objective: str) -> dict[str, Any]:
+    """The configuration of a run, before anything is drawn."""
+    small = dataset in SMALL_IMAGES
+    training: dict[str, Any] = {
+        "optimizer": {"name": "adam", "weight_decay": 0.0},
+        "evaluate_every": 100 if small else 1000 if dataset == "domainnet" else 300,
+        "evaluate_first": True,
+    }
+    if dataset in FOLDERS_OF_IMAGES:
+        training["augment"] = {"crop": 0.7, "flip": 0.5, "grayscale": 0.1}
+        training["augment"] |= dict.fromkeys(("brightness", "contrast", "saturation", "hue"), 0.3)
+    made: dict[str, Any] = {
+        "steps": 5001,
+        "phases": "recommended",
+        RATE: 1e-3 if small else 5e-5,
+        "schedule": "constant",
+        "batches": {"examples": 64 if small else 8 if objective == "arm" else 32},
+        "training": training,
+    }
+    if small or dataset in FOLDERS_OF_IMAGES:
+        made["predictor"] = {"name": "cnn" if small else "resnet50"}
+    return made
+
+
+def domainbed_spaces(dataset: str, objective: str, predictor: str | None) -> dict[str, Space]:
+    """Where fields of the configuration are drawn from."""
+    small = dataset in SMALL_IMAGES
+    rates = LogUniformSpace(10, -4.5, -2.5) if small else LogUniformSpace(10, -5, -3.5)
+    found: dict[str, Space] = {RATE: rates}
+    if small or objective != "arm":
+        most = 9 if small else 5 if dataset == "domainnet" else 5.5
+        found[EXAMPLES] = LogUniformSpace(2, 3, most, integer=True)
+    if not small:
+        found[DECAY] = LogUniformSpace(10, -6, -2)
+        if predictor in PREDICTORS and "dropout" in predictor_settings(str(predictor)):
+            found[f"{SETTINGS}.dropout"] = ChoiceSpace((0.0, 0.1, 0.5))
+    if objective in ADVERSARIES:
+        found[f"{HYPERPARAMETERS}.discriminator_learning_rate"] = rates
+    return found
 
 
 def with_protocol(content: Any) -> Any:
@@ -111,31 +87,29 @@ def with_protocol(content: Any) -> Any:
     """
     if not isinstance(content, Mapping) or content.get("protocol") is None:
         return content
-    protocol = PROTOCOLS[one_of(str(content["protocol"]), PROTOCOLS, "protocol")]
+    one_of(str(content["protocol"]), (NAME,), "protocol")
     content = named_entries(content)
     listed = content.get("objectives")
     entries = [e for e in listed if isinstance(e, Mapping)] if isinstance(listed, list) else []
-    kept = tuple(protocol.numbers)
+    kept = tuple(NUMBERS)
     if content.get("grid") or any(entry.get("grid") for entry in entries):
         kept = ("trials",)
     elif content.get("adaptive") is not None:
         kept = ("draws", "trials")
-    theirs = {"preset": protocol.name}
-    own = [{**theirs, **each} if _is_theirs(each, protocol) else each for each in entries]
+    own = [{"preset": NAME, **each} if _is_theirs(each) else each for each in entries]
     presets = {"objectives": own} if entries == listed else {}
-    return {**{name: protocol.numbers[name] for name in kept}, **content, **presets}
+    return {**{name: NUMBERS[name] for name in kept}, **content, **presets}
 
 
-def _is_theirs(entry: Mapping[str, Any], protocol: DomainBedProtocol) -> bool:
+def _is_theirs(entry: Mapping[str, Any]) -> bool:
     with suppress(SettingError):  # an unknown name is refused when the plan is read
-        return OBJECTIVES.name_of(entry.get("name", "")) in PRESETS[protocol.name]
+        return OBJECTIVES.name_of(entry.get("name", "")) in PRESETS[NAME]
     return False
 
 
 def protocol_run(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> Any:
     """The configuration that the protocol of a plan gives a run; empty without a protocol."""
-    protocol = _protocol_of(plan)
-    return {} if protocol is None else protocol.run(*_names(dataset, objective))
+    return {} if plan.protocol is None else domainbed_run(*_names(dataset, objective))
 
 
 def protocol_spaces(
@@ -145,18 +119,13 @@ def protocol_spaces(
 
     ``content`` is the configuration before anything is drawn.
     """
-    protocol = _protocol_of(plan)
-    if protocol is None:
+    if plan.protocol is None:
         return {}
     predictor = fields_of(content).get("predictor.name")
-    spaces = protocol.search(*_names(dataset, objective), predictor)
+    spaces = domainbed_spaces(*_names(dataset, objective), predictor)
     own = {*fields_of(plan.run), *fields_of(dataset.run), *plan.search}
     own |= {f"{HYPERPARAMETERS}.{each}" for each in objective.hyperparameters}
     return {path: space for path, space in spaces.items() if path not in own}
-
-
-def _protocol_of(plan: SweepPlan) -> DomainBedProtocol | None:
-    return PROTOCOLS.get(plan.protocol or "")
 
 
 def _names(dataset: PlannedDataset, objective: PlannedObjective) -> tuple[str, str]:
@@ -165,10 +134,9 @@ def _names(dataset: PlannedDataset, objective: PlannedObjective) -> tuple[str, s
 
 def protocol_notes(plan: SweepPlan) -> list[str]:
     """What a plan changes of its protocol, and what it lacks; empty without a protocol."""
-    protocol = _protocol_of(plan)
-    if protocol is None:
+    if plan.protocol is None:
         return []
-    numbers, found = dict(protocol.numbers), []
+    numbers, found = dict(NUMBERS), []
     if plan.has_grid:
         numbers, found = {"trials": numbers["trials"]}, ["a grid takes the place of random draws"]
     elif plan.adaptive is not None:
@@ -179,9 +147,9 @@ def protocol_notes(plan: SweepPlan) -> list[str]:
             found.append(f"{name} is {getattr(plan, name)}, not {value}")
     found += [f"{model.called}: a table model, which the protocol lacks" for model in plan.models]
     for objective in plan.objectives:
-        found += [f"{objective.called}: {e}" for e in _changes_of_objective(protocol, objective)]
+        found += [f"{objective.called}: {each}" for each in _changes_of_objective(objective)]
     for dataset in plan.datasets:
-        several = [_changes(protocol, plan, dataset, each) for each in plan.objectives]
+        several = [_changes(plan, dataset, each) for each in plan.objectives]
         for change in dict.fromkeys(change for changes in several for change in changes):
             of = [e.called for e, c in zip(plan.objectives, several, strict=True) if change in c]
             who = "" if len(of) == len(several) else f" ({', '.join(of)})"
@@ -189,25 +157,20 @@ def protocol_notes(plan: SweepPlan) -> list[str]:
     return found
 
 
-def _changes_of_objective(protocol: DomainBedProtocol, objective: PlannedObjective) -> list[str]:
-    if objective.preset != protocol.name:
-        return [f"it is the package's own, not that of {protocol.name}"]
+def _changes_of_objective(objective: PlannedObjective) -> list[str]:
+    if objective.preset != NAME:
+        return [f"it is the package's own, not that of {NAME}"]
     found = [f"{name} is {value}, not drawn" for name, value in objective.hyperparameters.items()]
     found += [f"{name} has a search space of its own" for name in objective.search]
     return found + (["its phases are the plan's"] if objective.phases is not None else [])
 
 
-def _changes(
-    protocol: DomainBedProtocol,
-    plan: SweepPlan,
-    dataset: PlannedDataset,
-    objective: PlannedObjective,
-) -> list[str]:
+def _changes(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> list[str]:
     """Fields of the configuration, and spaces, that the plan sets in another way."""
     own = {**fields_of(plan.run), **fields_of(dataset.run)}
     names = _names(dataset, objective)
-    expected = fields_of(protocol.run(*names))
-    spaces = protocol.search(*names, own.get("predictor.name", expected.get("predictor.name")))
+    expected = fields_of(domainbed_run(*names))
+    spaces = domainbed_spaces(*names, own.get("predictor.name", expected.get("predictor.name")))
     found = []
     for path, value in own.items():
         if path in spaces:
@@ -223,8 +186,12 @@ def _changes(
         for path, space in spaces.items()
         if path in plan.search
     ]
-    lacking = protocol.lacks(names[0], own)
-    return found if lacking is None else [*found, lacking]
+    if names[0] in FOLDERS_OF_IMAGES and not own.get(f"{SETTINGS}.pretrained"):
+        found.append(
+            "the network starts from random weights, in DomainBed from those of ImageNet. Set "
+            f"run.{SETTINGS}.pretrained to the path of such weights"
+        )
+    return found
 
 
 def space_in_words(space: Space) -> str:

@@ -27,8 +27,6 @@ from eqrm.text import shortened
 
 FORMAT = "eqrm run record 1"
 RECORD = "record.json"
-PRUNED = "pruned.json"
-"""The record of a run that an adaptive search gave up: what it had reached by then."""
 RUNS = "runs"
 _RUN = re.compile(r"[0-9a-f]{16}")
 
@@ -45,11 +43,7 @@ class SplitMetric:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> SplitMetric:
-        """What a record or ``metrics.jsonl`` says, which lists domains without it as None.
-
-        >>> SplitMetric.from_dict({"pooled": 0.5, "domains": {"a": 0.5, "b": None}})
-        SplitMetric(pooled=0.5, domains={'a': 0.5})
-        """
+        """What a record or ``metrics.jsonl`` says, which lists domains without it as None."""
         given, pooled = content.get("domains", {}), content["pooled"]
         domains = {name: value for name, value in given.items() if value is not None}
         if not all(map(is_number, [*domains.values(), *([] if pooled is None else [pooled])])):
@@ -153,19 +147,19 @@ def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
     return Checkpoint(content["step"], content["risks"], content["accuracies"], metrics)
 
 
-def record_path(folder: Path, run: str, name: str = RECORD) -> Path:
+def record_path(folder: Path, run: str) -> Path:
     """Where the record of a run is in the folder of its sweep."""
-    return folder / RUNS / run / name
+    return folder / RUNS / run / RECORD
 
 
-def write_record(folder: Path, record: RunRecord, name: str = RECORD) -> None:
+def write_record(folder: Path, record: RunRecord) -> None:
     """Write the record of a run, whole or not at all; the folder of the run must exist."""
-    write_checked_json(record_path(folder, record.run, name), FORMAT, record.to_dict())
+    write_checked_json(record_path(folder, record.run), FORMAT, record.to_dict())
 
 
-def read_record(folder: Path, run: str, name: str = RECORD) -> RunRecord:
-    """The record of one run; ``name`` is that of its file."""
-    path = record_path(folder, run, name)
+def read_record(folder: Path, run: str) -> RunRecord:
+    """The record of one run."""
+    path = record_path(folder, run)
     content = read_checked_json(path, FORMAT, "the record of a run")
     try:
         found = RunRecord.from_dict(content)

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from eqrm.checks import one_of
-from eqrm.distributions.equal_weights import INTERPOLATIONS, equal_quantile
+from eqrm.distributions.equal_weights import equal_quantile
 from eqrm.errors import EqrmError, SettingError
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS
 from eqrm.level import Level
@@ -217,21 +217,18 @@ class OracleSelection(SelectionRule):
 class QuantileSelection(SelectionRule):
     """The α-quantile over validation domains of their risk, the lower the better.
 
-    With ``metric="accuracy"`` the risk is the error rate, with another metric than the risk 1
-    minus this metric, of domains that have it. ``interpolation`` is that of
-    :class:`eqrm.Empirical`: "step" is the paper's quantile, with which m domains and α > 1 − 1/m
-    give the largest risk.
+    With another metric than the risk it is 1 minus this metric (accuracy: the error rate), of
+    domains that have it. The quantile is the paper's, with which m domains and α > 1 − 1/m give
+    the largest risk.
     """
 
     title: ClassVar[str] = "quantile of validation domains"
     metric: str = RISK
     alpha: float | str = 0.9
-    interpolation: str = "step"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         Level.of(self.alpha)
-        one_of(self.interpolation, INTERPOLATIONS, "interpolation")
 
     def scores(
         self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
@@ -245,19 +242,11 @@ class QuantileSelection(SelectionRule):
     def _quantile(self, values: list[float], level: Level) -> float:
         """The quantile of finite risks; infinite where one is not finite."""
         risks = values if self.metric == RISK else [1.0 - value for value in values]
-        if not all(map(math.isfinite, risks)):
-            return math.inf
-        return equal_quantile(risks, level, self.interpolation)
+        return equal_quantile(risks, level) if all(map(math.isfinite, risks)) else math.inf
 
 
 def refuse_pooled_risk(metric: str | None, pooled: bool) -> None:
-    """Refuse what was not recorded of all examples together.
-
-    >>> refuse_pooled_risk("risk", True)
-    Traceback (most recent call last):
-        ...
-    eqrm.errors.SettingError: Only metrics of training.metrics are recorded of all examples ...
-    """
+    """Refuse what was not recorded of all examples together."""
     if pooled and metric in (None, RISK):
         raise SettingError(
             "Only metrics of training.metrics are recorded of all examples together, got "

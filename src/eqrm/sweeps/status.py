@@ -12,9 +12,9 @@ from typing import Any
 
 from eqrm.errors import Setting
 from eqrm.sweeps.sweep_folder import STATES, Failure, State, SweepFolder
-from eqrm.text import aligned, counted, duration, listed, printable, shortened
+from eqrm.text import aligned, counted, duration, printable, shortened
 
-FAILURES_SHOWN, PRUNED_SHOWN = 20, 5
+FAILURES_SHOWN = 20
 TELL_EVERY = 5.0
 """Seconds between two lines about progress."""
 
@@ -47,21 +47,16 @@ class SweepStatus:
 
     def line(self) -> str:
         """The whole status in one line."""
-        counts = {state: self.count(state) for state in STATES}
-        return progress_line(counts, self.seconds_left)
+        return progress_line({state: self.count(state) for state in STATES}, self.seconds_left)
 
     def to_text(self) -> str:
         """The line, a table by dataset and objective, and why runs failed."""
         pairs = Counter((run["dataset"], run["objective"], run["state"]) for run in self.runs)
-        states = [s for s in STATES if s != "pruned" or self.count(s)]
-        rows = [["dataset, objective", *states]]
+        rows = [["dataset, objective", *STATES]]
         for dataset, objective in dict.fromkeys((r["dataset"], r["objective"]) for r in self.runs):
-            counts = [str(pairs[dataset, objective, state]) for state in states]
+            counts = [str(pairs[dataset, objective, state]) for state in STATES]
             rows.append([f"{dataset}, {objective}", *counts])
         parts = [self.line(), aligned(rows)]
-        pruned = [run["run"] for run in self.runs if run["state"] == "pruned"]
-        if pruned:
-            parts.append(f"Pruned, and not in tables: {listed(pruned, PRUNED_SHOWN)}")
         if self.failures:
             parts.append(failures_in_words(self.failures))
         return "\n\n".join(parts)
@@ -86,21 +81,16 @@ def seconds_left(seconds: float, waiting: int, at_once: int) -> float:
 def progress_line(counts: Mapping[State, int], left: float | None) -> str:
     """Counts of runs and the time left, in one line.
 
-    >>> progress_line({"finished": 3, "pruned": 0, "failed": 0, "running": 2, "waiting": 5}, 90.0)
+    >>> progress_line({"finished": 3, "failed": 0, "running": 2, "waiting": 5}, 90.0)
     '3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left'
     """
     total = sum(counts.values())
-    finished = f"{counts['finished']:,} of {counted(total, 'run')} finished"
-    return ", ".join([finished, *_others(counts, left)])
-
-
-def _others(counts: Mapping[State, int], left: float | None) -> list[str]:
-    """The other states and the time left."""
-    others: tuple[State, ...] = ("pruned", "running", "failed", "waiting")
-    words = [f"{counts[state]:,} {state}" for state in others if counts[state]]
+    words = [f"{counts['finished']:,} of {counted(total, 'run')} finished"]
+    others: tuple[State, ...] = ("running", "failed", "waiting")
+    words += [f"{counts[state]:,} {state}" for state in others if counts[state]]
     if left is not None and counts["running"] + counts["waiting"]:
         words.append(f"about {duration(left)} left")
-    return words
+    return ", ".join(words)
 
 
 def failures_in_words(failures: Sequence[Failure]) -> str:
@@ -119,23 +109,27 @@ def failures_in_words(failures: Sequence[Failure]) -> str:
 
 
 class SweepLines:
-    """How far a sweep is, in plain lines: when something has changed, and not too often.
+    """How far a sweep is: a line that changes (``live``), or plain lines, not too often.
 
     >>> shown = SweepLines(print)
-    >>> counts = {"finished": 3, "pruned": 0, "failed": 0, "running": 2, "waiting": 5}
+    >>> counts = {"finished": 3, "failed": 0, "running": 2, "waiting": 5}
     >>> shown.show(counts, 90.0)
     3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left
     >>> shown.show({**counts, "finished": 4, "waiting": 4}, 80.0)  # too early
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
-        """A line that stays: a run has failed."""
+    def __init__(
+        self, tell: Callable[[str], None], live: Callable[[str], None] | None = None
+    ) -> None:
+        self.tell, self._live = tell, live
         self._line, self._told = "", -TELL_EVERY
 
     def show(self, counts: Mapping[State, int], left: float | None) -> None:
         """How many runs are in each state, and the seconds left, None if unknown."""
         line = progress_line(counts, left)
+        if self._live is not None:
+            self._live(line)
+            return
         ended = not counts["running"] and not counts["waiting"]
         due = time.monotonic() - self._told >= TELL_EVERY
         if line != self._line and (due or ended):
@@ -143,37 +137,19 @@ class SweepLines:
             self._line, self._told = line, time.monotonic()
 
 
-class SweepBar(SweepLines):
-    """A bar of rich, with counts and the time left."""
-
-    def __init__(self, bar: Any) -> None:
-        super().__init__(
-            lambda line: bar.console.print(printable(line), markup=False, highlight=False)
-        )
-        self._bar, self._task = bar, bar.add_task("", total=None, numbers="")
-
-    def show(self, counts: Mapping[State, int], left: float | None) -> None:
-        """Move the bar."""
-        ended = counts["finished"] + counts["pruned"] + counts["failed"]
-        total, numbers = sum(counts.values()), ", ".join(_others(counts, left))
-        self._bar.update(self._task, completed=ended, total=total, numbers=numbers)
-
-
 @contextmanager
 def sweep_shown(tell: Callable[[str], None], console: Any = None) -> Iterator[SweepLines]:
-    """A bar where standard error is a terminal, else lines passed to ``tell``.
+    """A line that changes where standard error is a terminal, else lines passed to ``tell``.
 
     ``console`` is rich's, of standard error unless given.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeElapsedColumn as Elapsed
 
     to = console or Console(stderr=True)
     if not to.is_terminal:
         yield SweepLines(tell)
         return
-    numbers = TextColumn("{task.fields[numbers]}", markup=False)
-    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), Elapsed(), numbers)
-    with Progress(*columns, console=to) as bar:
-        yield SweepBar(bar)
+    with to.status("") as status:
+        yield SweepLines(
+            lambda line: to.print(printable(line), markup=False, highlight=False), status.update
+        )

@@ -25,15 +25,11 @@ LOOK_EVERY = 1.0
 
 @dataclass(frozen=True)
 class SweepResult:
-    """How many runs are finished, how many of them this sweep trained, and which failed.
-
-    ``pruned`` are the runs that an adaptive search gave up; they are not among the finished.
-    """
+    """How many runs are finished, how many of them this sweep trained, and which failed."""
 
     finished: int
     trained: int
     failures: tuple[Failure, ...]
-    pruned: int = 0
 
 
 def run_sweep(
@@ -66,8 +62,7 @@ def run_sweep(
                 state.take(outcome)
             state.look_elsewhere()
             state.show(engine)
-    failures = tuple(state.failed.values())
-    return SweepResult(len(state.finished), state.trained, failures, len(state.pruned))
+    return SweepResult(len(state.finished), state.trained, tuple(state.failed.values()))
 
 
 @dataclass
@@ -81,7 +76,6 @@ class _Progress:
     runs: dict[str, PlannedRun] = field(default_factory=dict)
     waiting: deque[str] = field(default_factory=deque)
     finished: set[str] = field(default_factory=set)
-    pruned: set[str] = field(default_factory=set)
     failed: dict[str, Failure] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     losses: Counter[str] = field(default_factory=Counter)
@@ -93,23 +87,22 @@ class _Progress:
         """Take runs in; those that ended before are not trained again."""
         for run in runs:
             self.runs[run.run] = run
-            if self.folder.is_finished(run.run):
-                self.finished.add(run.run)
-            elif self.folder.is_pruned(run.run):
-                self.pruned.add(run.run)
-            elif (failure := self.folder.failure(run.run)) is not None and not self.retry_failed:
-                self.failed[run.run] = failure
-            else:
-                self.waiting.append(run.run)
+            self._sort_in(run.run)
+
+    def _sort_in(self, run: str) -> None:
+        """Put a run that no process trains where its files say."""
+        if self.folder.is_finished(run):
+            self.finished.add(run)
+        elif (failure := self.folder.failure(run)) is not None and not self.retry_failed:
+            self.failed[run] = failure
+        else:
+            self.waiting.append(run)
 
     def take(self, outcome: RunOutcome) -> None:
         """Note how a run ended."""
         run = outcome.run
         if outcome.ending == "finished":
             self.finished.add(run)
-            self.trained += 1
-        elif outcome.ending == "pruned":
-            self.pruned.add(run)
             self.trained += 1
         elif outcome.ending == "elsewhere":
             self.elsewhere.add(run)
@@ -136,19 +129,9 @@ class _Progress:
             return
         self.looked = time.monotonic()
         for run in sorted(self.elsewhere):
-            state = self.folder.state(run)
-            if state == "running":
-                continue
-            self.elsewhere.remove(run)
-            failure = self.folder.failure(run)
-            if state == "finished":
-                self.finished.add(run)
-            elif state == "pruned":
-                self.pruned.add(run)
-            elif state == "failed" and failure is not None:
-                self._fail(failure)
-            else:
-                self.waiting.append(run)
+            if not self.folder.is_claimed(run):
+                self.elsewhere.remove(run)
+                self._sort_in(run)
 
     def show(self, engine: Engine) -> None:
         """Show how far the sweep is."""
@@ -160,7 +143,6 @@ class _Progress:
         self.shown.show(
             {
                 "finished": len(self.finished),
-                "pruned": len(self.pruned),
                 "failed": len(self.failed),
                 "running": training + len(self.elsewhere),
                 "waiting": waiting,

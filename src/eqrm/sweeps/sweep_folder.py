@@ -2,10 +2,8 @@
 
 ``sweep.json`` lists the runs, ``runs/<hash>`` is the folder of one. In it, beside what training
 writes, ``run.json`` says what is to be trained, ``claim`` is locked by the process that trains it,
-``record.json`` (finished), ``pruned.json`` (given up by an adaptive search) or ``failure.json``
-(failed) is written last, and ``log.txt`` has what was printed. Runs that are proposed while the
-sweep goes on are in ``draws/``, a file each. Files are read and written, so nothing here depends
-on who runs the sweep.
+``record.json`` (finished) or ``failure.json`` (failed) is written last, and ``log.txt`` has what
+was printed. Runs that are proposed while the sweep goes on are in ``draws/``, a file each.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from typing import Any, Literal
 from eqrm.errors import DataFileError, Setting, SettingError
 from eqrm.files.checked_json import is_whole_json, read_checked_json, write_checked_json
 from eqrm.files.writing import try_lock, write_text
-from eqrm.sweeps.records import FORMAT, PRUNED, RECORD, RUNS, read_record, record_path
+from eqrm.sweeps.records import FORMAT, RECORD, RUNS, read_record, record_path
 
 SWEEP, SWEEP_FORMAT = "sweep.json", "eqrm sweep 1"
 FAILURE, FAILURE_FORMAT = "failure.json", "eqrm failed run 1"
@@ -31,8 +29,8 @@ DRAWS, DRAW_FORMAT, DRAW_LOCK = "draws", "eqrm proposed run 1", ".lock"
 JOBS = "slurm"
 """Folder of the engine of that name: lists of tasks, and what jobs print."""
 AGAIN = "run the sweep again with the same command"
-State = Literal["finished", "pruned", "failed", "running", "waiting"]
-STATES: tuple[State, ...] = ("finished", "pruned", "failed", "running", "waiting")
+State = Literal["finished", "failed", "running", "waiting"]
+STATES: tuple[State, ...] = ("finished", "failed", "running", "waiting")
 
 
 @dataclass(frozen=True)
@@ -136,14 +134,10 @@ class SweepFolder:
     def proposing(self) -> Iterator[bool]:
         """Keep other sweeps from proposing runs; False inside where one of them does."""
         (self.path / DRAWS).mkdir(exist_ok=True)
-        handle = os.open(self.path / DRAWS / DRAW_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            own = try_lock(handle)
+        with _locked(self.path / DRAWS / DRAW_LOCK) as (own, _):
             for draft in (self.path / DRAWS).glob(".*.json") if own else ():
                 draft.unlink(missing_ok=True)  # of a process that was killed
             yield own
-        finally:
-            os.close(handle)
 
     def _content(self) -> Any:
         if not (self.path / SWEEP).is_file():
@@ -182,15 +176,11 @@ class SweepFolder:
         The operating system ends a claim with its process, however that ends, so a claim is
         never stale.
         """
-        handle = os.open(self.of_run(run) / CLAIM, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            own = try_lock(handle)
+        with _locked(self.of_run(run) / CLAIM) as (own, handle):
             if own:
                 os.ftruncate(handle, 0)
                 os.write(handle, f"{socket.gethostname()} {os.getpid()}\n".encode())
             yield own
-        finally:
-            os.close(handle)
 
     def is_claimed(self, run: str) -> bool:
         """Whether a process trains the run now."""
@@ -205,20 +195,13 @@ class SweepFolder:
 
     def is_finished(self, run: str) -> bool:
         """Whether the run has a record; a damaged one does not count, and is written again."""
-        return self._is_recorded(run, RECORD)
-
-    def is_pruned(self, run: str) -> bool:
-        """Whether the run was given up; a damaged record of it does not count."""
-        return self._is_recorded(run, PRUNED)
-
-    def _is_recorded(self, run: str, name: str) -> bool:
-        path = record_path(self.path, run, name)
+        path = record_path(self.path, run)
         if not path.is_file():
             return False
         if is_whole_json(path, FORMAT, f'{{"run":{json.dumps(run)},'):
             return True  # without parsing, which thousands of runs would wait for
         try:
-            read_record(self.path, run, name)
+            read_record(self.path, run)
         except DataFileError:
             return False
         return True
@@ -247,21 +230,15 @@ class SweepFolder:
         """What became of a run, by its files alone; a record that is damaged does not count."""
         if run is None:  # not proposed yet
             return "waiting"
-        names = self._names_in(run)
+        try:  # one look at its folder costs less than one at each file
+            names = os.listdir(self.of_run(run))
+        except FileNotFoundError:
+            return "waiting"
         if RECORD in names and self.is_finished(run):
             return "finished"
-        if PRUNED in names and self.is_pruned(run):
-            return "pruned"
         if CLAIM in names and self.is_claimed(run):
             return "running"
         return "failed" if FAILURE in names else "waiting"
-
-    def _names_in(self, run: str) -> list[str]:
-        """The files of a run: one look at its folder costs less than one at each file."""
-        try:
-            return os.listdir(self.of_run(run))
-        except FileNotFoundError:
-            return []
 
     def span(self, run: str) -> tuple[float, float] | None:
         """When a finished run began and ended: its last claim, and its record."""
@@ -270,6 +247,16 @@ class SweepFolder:
             return began, max(began, record_path(self.path, run).stat().st_mtime)
         except FileNotFoundError:
             return None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[tuple[bool, int]]:
+    """A file that one process at a time has locked: whether it is this one, and its handle."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        yield try_lock(handle), handle
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -74,10 +74,6 @@ class TableRunConfig:
     """The configuration of a fit: data, model, what it minimises, and settings of its estimator.
 
     ``alpha`` None is ERM, the mean of the domains' risks.
-
-    >>> config = TableRunConfig(DataConfig("flights"), "linear", alpha=0.9)
-    >>> len(config.run_name)
-    16
     """
 
     data: DataConfig
@@ -125,16 +121,10 @@ def read_run_config(content: Mapping[str, Any]) -> AnyRunConfig:
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A table model of a plan.
+    """A table model of a plan (docs/sweeps.md).
 
-    Attributes:
-        name: linear, mlp, xgboost or lightgbm.
-        label: what records call it; its name unless given.
-        alpha, measure: what is minimised; without ``alpha``, the mean of the domains' risks.
-        settings: fixed settings of the estimator. The others are drawn from spaces that are
-            declared here, or stay at their defaults in a grid.
-        search: spaces by the name of the setting, in place of the declared ones.
-        grid: values by the name of the setting.
+    Settings that have no fixed value here are drawn from ``SPACES``, or stay at their defaults in
+    a grid.
     """
 
     name: str

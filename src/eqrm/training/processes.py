@@ -151,10 +151,6 @@ class TrainingInterrupted(KeyboardInterrupt):
     """Training was interrupted after a complete step; the message says how to continue."""
 
 
-class TrainingGivenUp(Exception):  # noqa: N818 - not an error
-    """Whoever started the training has decided, after an evaluation, that it is not worth it."""
-
-
 class InterruptionWatch:
     """Remembers that the user pressed Ctrl-C (SIGINT) or a scheduler sent SIGTERM.
 

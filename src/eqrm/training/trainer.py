@@ -28,7 +28,6 @@ from eqrm.training.phases import Phase, Phases, Place
 from eqrm.training.preflight import as_predictor, check_run
 from eqrm.training.processes import (
     InterruptionWatch,
-    TrainingGivenUp,
     TrainingInterrupted,
     any_process,
     rank,
@@ -71,8 +70,6 @@ class Trainer:
         folder: where the run is written; None writes nothing, and cannot be resumed.
         loss: for a plain module: a name or a function, as for :class:`eqrm.predictors.Predictor`.
         progress: show a bar on the terminal; or a function that is told a line per evaluation.
-        gives_up: asked after each evaluation but the last; True ends the training by
-            ``TrainingGivenUp``.
 
     Everything is checked before anything is trained. The predictor is trained in place, except
     where an objective replaces it (ARM, MTL, SagNet): use the one in :class:`Trained`.
@@ -104,7 +101,6 @@ class Trainer:
         folder: str | Path | None = None,
         loss: str | Loss | None = None,
         progress: bool | Callable[[str], None] = False,
-        gives_up: Callable[[], bool] | None = None,
     ) -> None:
         self.settings = settings or TrainingSettings()
         # Objectives learn too (a memory, GroupDRO's weights): each trainer has its own.
@@ -125,7 +121,7 @@ class Trainer:
         self.files = None
         if folder is not None:
             self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
-        self.progress, self.gives_up = progress, gives_up
+        self.progress = progress
         self.takes_step = StepTaker(self.settings.cuda_graph and world_size() == 1)
         self.state = TrainingState(
             network_on(self.device, network),
@@ -158,7 +154,6 @@ class Trainer:
                     self._log(losses, place, bar)
                     if self._due(settings.evaluate_every, settings.evaluate_first):
                         self._evaluate(bar)
-                        self._give_up_if_hopeless()
                     asked = watch.asked()
                     if asked or self._due(settings.checkpoint_every) or state.step == steps:
                         self._save()
@@ -308,12 +303,6 @@ class Trainer:
                 watched = risks.mean if level is None else risks.quantile(level)
                 with self._averaged():
                     watch.look(self.state.step, watched, self.state.predictor)
-
-    def _give_up_if_hopeless(self) -> None:
-        if self.gives_up is None or self.state.step == self.phases.steps:
-            return
-        if any_process(rank() == 0 and self.gives_up()):
-            raise TrainingGivenUp(f"Given up after step {self.state.step} of {self.phases.steps}.")
 
     def _measured(self, keep_rows: bool = False) -> dict[str, HeldOutRisks]:
         size, metrics = self.settings.evaluation_batch, self.settings.metrics or ()

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from eqrm.sweeps import PlannedSweep, SweepFolder
+from eqrm.sweeps.planned_runs import PlannedSweep
+from eqrm.sweeps.sweep_folder import SweepFolder
 from sweeps.killing import SOURCE, written
 from sweeps.small_plans import changed, planned, records_of
 

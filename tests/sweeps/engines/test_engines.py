@@ -9,18 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cli.commands import run as command
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.sweeps import LocalEngine, SweepFolder
 from eqrm.sweeps.engines import local, slurm
 from eqrm.sweeps.engines.base import ENGINES, RunOutcome, make_engine
+from eqrm.sweeps.engines.local import LocalEngine
 from eqrm.sweeps.engines.slurm import SlurmEngine
 from eqrm.sweeps.execution import begin_job, ending_of_job
-from eqrm.sweeps.sweep_folder import Failure
+from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from sweeps.small_plans import SMALL, planned
 
 
@@ -44,12 +43,6 @@ def test_an_engine_is_chosen_by_name_and_refuses_settings_it_does_not_have(tmp_p
         make_engine("slurm", tmp_path, None, {"partiton": "gpu"})
     with pytest.raises(SettingError, match="no setting 'partition'"):
         make_engine("local", tmp_path, None, {"partition": "gpu"})
-
-
-@pytest.mark.parametrize("name", ["local", "slurm", "ray"])
-def test_unknown_and_bad_settings_are_listed_at_once(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SettingError, match=r"no setting 'zz'.* threads .* got 0.*workers .* -1"):
-        make_engine(name, tmp_path, None, {"zz": 1, "threads": 0, "workers": -1})
 
 
 def test_all_bad_settings_of_slurm_are_listed_at_once(tmp_path: Path) -> None:
@@ -210,34 +203,6 @@ def test_a_worker_whose_sweep_was_killed_ends_quietly(prepared: tuple[SweepFolde
     place, config = planned(SMALL).runs[0].place(), planned(SMALL).runs[0].config.plain()
     folder.prepare(run, place, config)
     assert folder.prepared(run) == (place, config)  # what was damaged is written again
-
-
-def test_workers_beyond_the_cores_wait_for_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A billion workers once were a billion processes, before the plan was read."""
-    engine = LocalEngine(tmp_path, workers=10**9)
-    started: list[Any] = engine._workers
-    monkeypatch.setattr(engine, "_start", lambda: started.append("a process"))
-    with engine.warming_up():
-        assert len(started) == os.cpu_count()
-
-
-def test_a_worker_that_died_is_replaced(prepared: tuple[SweepFolder, str]) -> None:
-    folder, run = prepared
-    (folder.of_run(run) / "run.json").write_text("{", encoding="utf-8")  # it fails at once
-    with LocalEngine(folder.path, workers=1) as engine:
-        engine.submit(run)
-        assert _polled(engine)[0].ending == "failed"
-        worker = engine._workers[0]
-        worker.process.kill()
-        assert _polled(engine, lambda: not engine._workers) == []  # it had nothing to do
-        assert worker.process.returncode == -signal.SIGKILL
-        engine.submit(run)
-        assert _polled(engine)[0].ending == "failed"
-        last = engine._workers[0]
-    assert engine._workers == []
-    assert last.process.returncode == 0
 
 
 def test_a_worker_that_does_not_end_is_killed_and_gone_afterwards(

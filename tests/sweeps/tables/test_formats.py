@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
-import json
 import re
-import sys
-from dataclasses import replace
-from html.parser import HTMLParser
-from xml.etree import ElementTree
 
 import pytest
 
-from eqrm.sweeps import QuantileSelection, SweepTables, TrainingDomainValidation, sweep_tables
+from eqrm.sweeps import sweep_tables
+from eqrm.sweeps.selection import QuantileSelection, TrainingDomainValidation
+from eqrm.sweeps.tables.cells import SweepTables
 from eqrm.sweeps.tables.formats import FORMATS
 from sweeps.made_records import checkpoint, record
 
@@ -71,71 +67,10 @@ def test_csv_has_all_digits_and_reads_back() -> None:
     assert [row["run"] for row in chosen][:2] == ["toy-EQRM-a-0-0", "toy-EQRM-a-0-1"]
 
 
-def test_the_searched_values_of_selected_runs_are_in_every_format() -> None:
-    settings = {"learning_rate": 0.00123456, "predictor.settings.hidden": [8, 8]}
-    shown = replace(
-        found(), selected=tuple(replace(s, settings=settings) for s in found().selected)
-    )
-    words = "learning_rate=0.001235, predictor.settings.hidden=[8, 8]"
-    escaped = {name: words.replace("_", "\\_") for name in ("markdown", "latex")}
-    escaped["markdown"] = escaped["markdown"].replace("[", "\\[").replace("]", "\\]")
-    for name in ("text", "markdown", "latex", "html"):
-        assert escaped.get(name, words) in FORMATS[name](shown, True)
-    for row in csv.DictReader(io.StringIO(written("csv", shown, selected=True))):
-        assert json.loads(row["settings"]) == settings
-    measured = checkpoint(0, {"b": 1.0}, {"a": 0.5})
-    run = replace(record(measured, held_out=("a",)), settings=settings)
-    assert sweep_tables([run], RULES).selected[0].settings == settings
-
-
-class Page(HTMLParser):
-    """Tags and cells of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.images: list[str] = []
-        self.texts: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag == "img":
-            self.images.append(str(dict(attrs)["src"]))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-
-def test_html_has_every_table_and_pictures_that_need_no_network() -> None:
-    page = written("html")
-    parsed = Page(page)
-    assert parsed.tags.count("table") == 4 + 1
-    assert "62.5 ± 8.8" in parsed.texts
-    assert len(parsed.images) == 4
-    for image in parsed.images:
-        drawn = base64.b64decode(image.removeprefix("data:image/svg+xml;base64,"))
-        assert ElementTree.fromstring(drawn).tag.endswith("svg")
-        assert b"EQRM" in drawn
-    assert not re.search(r"https?://", page)
-    assert page == written("html")
-
-
-def test_html_without_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("matplotlib", "matplotlib.figure"):
-        monkeypatch.setitem(sys.modules, module, None)
-    parsed = Page(written("html"))
-    assert parsed.images == []
-    assert any("pip install 'eqrm[plots]'" in text for text in parsed.texts)
-
-
 @pytest.mark.parametrize("name", FORMATS)
 def test_names_are_data(name: str) -> None:
     odd = r"<script>a()</script>|$\alpha$&%#~^" + "\n\x1b"
     page = FORMATS[name](found("_hidden$", (odd, "b\nc")), True)
-    if name == "html":
-        assert "<script>" not in page
-        assert "script" not in Page(page).tags
     if name == "markdown":
         assert r"\<script>" in page
         assert r"\_hidden$" in page

@@ -21,15 +21,14 @@ from eqrm.registry import Registry
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables with the number of threads of a run."""
-Ending = Literal["finished", "pruned", "failed", "stopped", "elsewhere", "lost"]
+Ending = Literal["finished", "failed", "stopped", "elsewhere", "lost"]
 
 
 @dataclass(frozen=True)
 class RunOutcome:
     """How a run ended: finished, failed with an error, stopped to be resumed, and so on.
 
-    Pruned: an adaptive search gave it up. Elsewhere: another process trains it now. Lost: its
-    process died.
+    Elsewhere: another process trains it now. Lost: its process died.
     """
 
     run: str

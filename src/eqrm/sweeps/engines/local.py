@@ -61,11 +61,9 @@ class LocalEngine(Engine):
 
     @property
     def running(self) -> list[str]:
-        """The runs that workers have."""
         return [worker.run for worker in self._workers if worker.run is not None]
 
     def submit(self, run: str) -> None:
-        """Give a run to a worker that has none; start one where there is none."""
         for worker in [each for each in self._workers if each.run is None]:
             if worker.give(run):
                 return

@@ -96,11 +96,9 @@ class RayEngine(Engine):
 
     @property
     def running(self) -> list[str]:
-        """The runs that have a task."""
         return list(self._tasks.values())
 
     def submit(self, run: str) -> None:
-        """Hand a run to Ray."""
         self._tasks[self._task.remote(self._folder, run, self._root, self._threads)] = run
 
     def poll(self, seconds: float) -> list[RunOutcome]:

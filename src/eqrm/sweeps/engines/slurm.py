@@ -106,7 +106,6 @@ class SlurmEngine(Engine):
 
     @property
     def queued(self) -> int:
-        """How many tasks have no node yet."""
         absent = [task for task in self._tasks if self._states.get(task, "PENDING") == "PENDING"]
         return len(absent) + len(self._waiting)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from eqrm.evaluation.rounding import rounded_by_error
-from eqrm.sweeps.selection import ACCURACY, RISK
+from eqrm.sweeps.selection import RISK
 
 AVERAGES, QUANTILES = "averages", "quantiles"
 POOLED, OVER_DOMAINS = "pooled", "over-domains"
@@ -70,8 +70,7 @@ class SweepTable:
 
     ``content`` is "accuracy", "risk" or another metric (a column per set of held-out domains, or
     in the ``form`` POOLED or OVER_DOMAINS), "quantiles" (of the risk over held-out domains) or
-    "averages" (a column per dataset, for which ``dataset`` is empty). ``curves`` of a quantile
-    table are the sorted risks of all trials, by objective.
+    "averages" (a column per dataset, for which ``dataset`` is empty).
     """
 
     content: str
@@ -80,7 +79,6 @@ class SweepTable:
     rule_title: str
     columns: tuple[str, ...]
     rows: tuple[SweepRow, ...]
-    curves: Mapping[str, Sequence[float]] | None = None
     form: str = ""
 
     @property
@@ -91,29 +89,21 @@ class SweepTable:
     @property
     def title(self) -> str:
         """What the table shows, and the selection rule."""
+        measured = RISK if self.content == RISK else f"{self.content} (%)"
         if self.content == AVERAGES:
             shown = "Average accuracy (%) over held-out domains, by dataset"
         elif self.content == QUANTILES:
             shown = f"{self.dataset}: quantiles of the risk over held-out domains"
         elif self.form == POOLED:
-            shown = f"{self.dataset}: {self.measured} of all examples of held-out domains"
+            shown = f"{self.dataset}: {measured} of all examples of held-out domains"
         elif self.form == OVER_DOMAINS:
             shown = (
-                f"{self.dataset}: {self.measured}, mean over the held-out domains that have it, "
+                f"{self.dataset}: {measured}, mean over the held-out domains that have it, "
                 "with its confidence interval for new domains"
             )
         else:
-            shown = f"{self.dataset}: {self.measured} on held-out domains"
+            shown = f"{self.dataset}: {measured} on held-out domains"
         return f"{shown}. Selection: {self.rule_title}"
-
-    @property
-    def measured(self) -> str:
-        """What its numbers are, with their unit."""
-        if self.content in (RISK, QUANTILES):
-            return RISK
-        if self.content == AVERAGES:
-            return f"{ACCURACY} (%)"
-        return f"{self.content} (%)"
 
 
 @dataclass(frozen=True)
@@ -141,26 +131,20 @@ class SelectedRun:
 class SweepTables:
     """All tables of a sweep, what was selected, and what is missing.
 
-    ``missing`` names runs that were expected and not recorded, ``pruned`` those that an adaptive
-    search gave up, ``unjudged`` those that a rule could not judge, ``remarks`` are on published
-    numbers. ``error_note`` says what the standard errors are.
+    ``missing`` names runs that were expected and not recorded, ``unjudged`` those that a rule could
+    not judge. ``error_note`` says what the standard errors are.
     """
 
     tables: tuple[SweepTable, ...]
     selected: tuple[SelectedRun, ...]
     missing: tuple[str, ...]
     unjudged: tuple[str, ...]
-    remarks: tuple[str, ...]
     runs: int
     error_note: str
-    pruned: tuple[str, ...] = ()
 
     @property
     def gaps(self) -> list[tuple[str, str, tuple[str, ...]]]:
         """Runs that the tables lack: a kind, what it is called, and a line each."""
-        every = (
-            ("missing", "Missing runs", self.missing),
-            ("pruned", "Pruned runs, which are not chosen from", self.pruned),
-            ("unjudged", "Runs that could not be judged or reported", self.unjudged),
-        )
+        unjudged = "Runs that could not be judged or reported"
+        every = ("missing", "Missing runs", self.missing), ("unjudged", unjudged, self.unjudged)
         return [each for each in every if each[2]]

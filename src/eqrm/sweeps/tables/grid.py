@@ -16,7 +16,7 @@ from typing import NamedTuple
 from eqrm.errors import DomainDataError
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import Candidates
-from eqrm.sweeps.sweep_folder import DRAWS, SWEEP, SweepFolder
+from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.published import AVERAGE
 
 
@@ -38,14 +38,12 @@ class RunKey(NamedTuple):
 class DatasetGrid:
     """The runs of one dataset.
 
-    ``expected`` are the runs that were planned; without any, the records span the grid. ``pruned``
-    are the runs that an adaptive search gave up: they are neither missing nor chosen from.
+    ``expected`` are the runs that were planned; without any, the records span the grid.
     """
 
     dataset: str
     runs: dict[RunKey, RunRecord]
     expected: frozenset[RunKey] = frozenset()
-    pruned: frozenset[RunKey] = frozenset()
 
     @cached_property
     def objectives(self) -> list[str]:
@@ -97,7 +95,8 @@ class DatasetGrid:
     @cached_property
     def missing(self) -> list[RunKey]:
         """The runs that are expected and not recorded, in order."""
-        return _sorted((self.expected or self._spanned()) - self.runs.keys() - self.pruned)
+        missing = (self.expected or self._spanned()) - self.runs.keys()
+        return sorted(missing, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
 
     @cached_property
     def incomplete(self) -> set[tuple[str, frozenset[str], int]]:
@@ -106,15 +105,8 @@ class DatasetGrid:
 
     def missing_lines(self) -> list[str]:
         """The missing runs in words, a line per objective, held-out domains and trial."""
-        return self._lines(self.missing)
-
-    def pruned_lines(self) -> list[str]:
-        """The pruned runs in words, in the same way."""
-        return self._lines(_sorted(self.pruned))
-
-    def _lines(self, runs: Iterable[RunKey]) -> list[str]:
         draws: dict[tuple[str, frozenset[str], int], list[int]] = defaultdict(list)
-        for key in runs:
+        for key in self.missing:
             draws[key.objective, key.held_out, key.trial].append(key.draw)
         return [
             f"{self.dataset}, {objective}, held out {self._names[held_out]}, trial {trial}: "
@@ -169,33 +161,24 @@ class DatasetGrid:
         return dict(found)
 
 
-def planned_places(folder: Path, pruned: bool = False) -> list[tuple[str, RunKey]]:
-    """The runs that the plan of a sweep's folder has, by dataset; none in a folder without one.
-
-    With ``pruned`` only those that an adaptive search gave up.
-    """
-    if not (folder / (DRAWS if pruned else SWEEP)).exists():
-        return []
+def planned_places(folder: Path) -> list[tuple[str, RunKey]]:
+    """The runs that the plan of a sweep's folder has, by dataset; none in a folder without one."""
     files = SweepFolder(folder)
+    if not files.begun:
+        return []
     return [
         (
             place["dataset"],
             RunKey(place["objective"], frozenset(place["held_out"]), place["trial"], place["draw"]),
         )
         for place in files.runs()
-        if not pruned or files.state(place["run"]) == "pruned"
     ]
 
 
 def dataset_grids(
-    records: Iterable[RunRecord],
-    planned: Iterable[tuple[str, RunKey]] = (),
-    pruned: Iterable[tuple[str, RunKey]] = (),
+    records: Iterable[RunRecord], planned: Iterable[tuple[str, RunKey]] = ()
 ) -> list[DatasetGrid]:
-    """The grid of every dataset, by name; ``planned`` are runs that should have been recorded.
-
-    Those of them that were ``pruned`` are left out.
-    """
+    """The grid of every dataset, by name; ``planned`` are runs that should have been recorded."""
     runs: dict[str, dict[RunKey, RunRecord]] = defaultdict(dict)
     for record in records:
         known = runs[record.dataset].setdefault(RunKey.of(record), record)
@@ -206,22 +189,13 @@ def dataset_grids(
                 f"{_set_name(frozenset(record.held_out))}. Tables need one of them: move the "
                 "other one to another folder."
             )
-    expected, given_up = _by_dataset(planned), _by_dataset(pruned)
+    expected: dict[str, set[RunKey]] = defaultdict(set)
+    for dataset, key in planned:
+        expected[dataset].add(key)
     return [
-        DatasetGrid(name, runs[name], frozenset(expected[name]), frozenset(given_up[name]))
+        DatasetGrid(name, runs[name], frozenset(expected[name]))
         for name in sorted({*runs, *expected})
     ]
-
-
-def _by_dataset(places: Iterable[tuple[str, RunKey]]) -> dict[str, set[RunKey]]:
-    found: dict[str, set[RunKey]] = defaultdict(set)
-    for dataset, key in places:
-        found[dataset].add(key)
-    return found
-
-
-def _sorted(keys: Iterable[RunKey]) -> list[RunKey]:
-    return sorted(keys, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
 
 
 def _in_order(held_out: frozenset[str]) -> tuple[int, list[str]]:
@@ -229,21 +203,13 @@ def _in_order(held_out: frozenset[str]) -> tuple[int, list[str]]:
 
 
 def _set_name(held_out: frozenset[str]) -> str:
-    """Up to three domains by name; of more, the first and a count.
-
-    >>> _set_name(frozenset({"S", "C"})), _set_name(frozenset("abcde"))
-    ('C + S', 'a + 4 more')
-    """
+    """Up to three domains by name; of more, the first and a count."""
     names = sorted(held_out)
     return " + ".join(names if len(names) <= 3 else [names[0], f"{len(names) - 1} more"])
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending integers, runs of three or more in short.
-
-    >>> _ranges([0, 2, 3, 4, 7, 8])
-    '0, 2–4, 7, 8'
-    """
+    """Ascending integers, runs of three or more in short: 0, 2–4, 7, 8."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][-1] + 1:

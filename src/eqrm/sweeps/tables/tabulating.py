@@ -39,63 +39,46 @@ from eqrm.sweeps.tables.cells import (
     SweepTables,
 )
 from eqrm.sweeps.tables.grid import DatasetGrid, RunKey, dataset_grids
-from eqrm.sweeps.tables.published import AVERAGE, remarks, with_published
+from eqrm.sweeps.tables.published import AVERAGE, with_published
 from eqrm.text import counted, listed
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 """The levels of the paper's quantile tables."""
 INTERVAL_COLUMNS = ("domains", "mean", "95% low", "95% high")
 CONFIDENCE = 0.95
-DIVISORS = ("trials", "trials-1")
+ERROR_NOTE = "Mean ± standard error over trials (s/√n, divisor n, as DomainBed)."
+"""What stands behind ±."""
 
 
 @dataclass(frozen=True)
 class TableSettings:
     """How tables are computed.
 
-    Attributes:
-        metric: "accuracy", "risk" or another metric that was recorded (``training.metrics``); None
-            is the accuracy of datasets that have it, else the risk.
-        levels: of the quantile tables.
-        divisor: of the variance over trials: "trials", as DomainBed and the paper have it, or
-            "trials-1", the unbiased one, which gives larger standard errors.
-        published: whether to show the paper's numbers.
-        pooled: report the metric of all examples of the held-out domains, not its mean over them.
+    ``metric`` is "accuracy", "risk" or another metric that was recorded (``training.metrics``);
+    None is the accuracy of datasets that have it, else the risk. ``pooled`` reports that of all
+    examples of the held-out domains, not its mean over them. ``published`` shows the paper's
+    numbers.
     """
 
     metric: str | None = None
     levels: Sequence[float | str] = LEVELS
-    divisor: str = "trials"
     published: bool = True
     pooled: bool = False
 
     def __post_init__(self) -> None:
         check_all(
             lambda: self.metric is None or one_of(self.metric, METRICS, "metric"),
-            lambda: one_of(self.divisor, DIVISORS, "divisor"),
             lambda: refuse_pooled_risk(self.metric, self.pooled),
             *(partial(Level.of, level) for level in self.levels),
         )
 
-    @property
-    def error_note(self) -> str:
-        """What stands behind ±."""
-        kind = "divisor n, as DomainBed" if self.divisor == DIVISORS[0] else "divisor n − 1"
-        return f"Mean ± standard error over trials (s/√n, {kind})."
 
-    def mean_and_error(self, values: Sequence[float]) -> tuple[float | None, float | None]:
-        """Mean and standard error over trials; none of one trial.
-
-        >>> TableSettings().mean_and_error([0.5, 0.7])
-        (0.6, 0.07071067811865474)
-        """
-        if not values:
-            return None, None
-        mean = statistics.fmean(values)
-        if len(values) == 1:
-            return mean, None
-        spread = statistics.pstdev if self.divisor == DIVISORS[0] else statistics.stdev
-        return mean, spread(values) / math.sqrt(len(values))
+def mean_and_error(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Mean and standard error over trials; None where there are too few."""
+    if not values:
+        return None, None
+    error = statistics.pstdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    return statistics.fmean(values), error
 
 
 def sweep_tables(
@@ -103,18 +86,16 @@ def sweep_tables(
     rules: Mapping[str, SelectionRule] | None = None,
     settings: TableSettings | None = None,
     planned: Iterable[tuple[str, RunKey]] = (),
-    pruned: Iterable[tuple[str, RunKey]] = (),
 ) -> SweepTables:
     """Tabulate the records of a sweep under every selection rule.
 
     ``rules`` are by name, by default all of ``SELECTION_RULES``; those that judge by accuracy
     judge by risk where a dataset has no accuracies. ``planned`` are runs, by dataset, that should
-    have been recorded, ``pruned`` those of them that were given up. A mean over held-out domains
-    counts the trials that have all of them.
+    have been recorded. A mean over held-out domains counts the trials that have all of them.
     """
     chosen = rules or {name: SELECTION_RULES.load(name)() for name in SELECTION_RULES}
     how = settings or TableSettings()
-    grids = dataset_grids(records, planned, pruned)
+    grids = dataset_grids(records, planned)
     tabulated = [_Tabulated(grid, rule, chosen[rule], how) for grid in grids for rule in chosen]
     tables = [table for each in tabulated for table in each.tables()]
     tables += [t for rule in chosen if (t := _averages(tables, rule, grids, how)) is not None]
@@ -122,11 +103,9 @@ def sweep_tables(
         tables=tuple(tables),
         selected=tuple(found for each in tabulated for found in each.selected()),
         missing=tuple(line for grid in grids for line in grid.missing_lines()),
-        pruned=tuple(line for grid in grids for line in grid.pruned_lines()),
         unjudged=tuple(line for each in tabulated for line in each.unjudged()),
-        remarks=tuple(remarks(tables)),
         runs=sum(len(grid.runs) for grid in grids),
-        error_note=how.error_note,
+        error_note=ERROR_NOTE,
     )
 
 
@@ -167,11 +146,8 @@ class _Tabulated:
         if any(risks.values()):
             levels = [Level.of(level) for level in self.settings.levels]
             rows = [SweepRow(o, self._quantile_cells(o, found)) for o, found in risks.items()]
-            curves = {
-                o: sorted(r for each in found.values() for r in each) for o, found in risks.items()
-            }
             columns = ("mean", *(f"{level}" for level in levels))
-            yield self._table(QUANTILES, columns, rows, curves)
+            yield self._table(QUANTILES, columns, rows)
 
     def selected(self) -> Iterator[SelectedRun]:
         """What the rule chose, in the order of the table."""
@@ -212,11 +188,10 @@ class _Tabulated:
         content: str,
         columns: Sequence[str],
         rows: Iterable[SweepRow],
-        curves: Mapping[str, Sequence[float]] | None = None,
         form: str = "",
     ) -> SweepTable:
         place = content, self.grid.dataset, self.name, _title(self.rule)
-        own = SweepTable(*place, tuple(columns), tuple(rows), curves, form)
+        own = SweepTable(*place, tuple(columns), tuple(rows), form)
         return with_published(own) if self.settings.published else own
 
     def _values(self, objective: str, held_out: frozenset[str]) -> dict[int, float]:
@@ -248,7 +223,7 @@ class _Tabulated:
         return (*cells, self._cell(averages, all(whole.values())))
 
     def _cell(self, by_trial: Sequence[float], complete: bool, percent: bool = True) -> SweepCell:
-        value, error = self.settings.mean_and_error(by_trial)
+        value, error = mean_and_error(by_trial)
         every = complete and len(by_trial) == len(self.grid.trials)
         shown = percent and self.metric != RISK
         return SweepCell(value, error, len(by_trial), every, shown)
@@ -280,8 +255,6 @@ class _Tabulated:
         self, objective: str, risks: Mapping[int, Sequence[float]]
     ) -> tuple[SweepCell, ...]:
         complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
-        for each in risks.values():
-            _refuse_infinite(each)
         columns = [[statistics.fmean(each) for each in risks.values()]]
         levels = [Level.of(level) for level in self.settings.levels]
         columns += [[equal_quantile(each, at) for each in risks.values()] for at in levels]
@@ -295,11 +268,7 @@ def _interval_cells(
 
     ``measured`` are the values by domain of every trial and set of held-out domains. The values of
     a domain are averaged first, so that it counts once. The interval is that of
-    :meth:`eqrm.Evaluation.means`, for the mean over new domains like these; there is none where
-    fewer than two domains have the metric.
-
-    >>> [cell.text for cell in _interval_cells("macro-f1", [{"a": 0.5}, {"a": 0.7}], True)]
-    ['1', '60.0', '–', '–']
+    :meth:`eqrm.Evaluation.means`, for the mean over new domains like these.
     """
     values = defaultdict(list)
     for each in measured:
@@ -319,16 +288,6 @@ def _interval_cells(
     cell = Evaluation({metric: found}, f"1 − {metric}", None).means(CONFIDENCE)[metric]
     limits = (cell.value, cell.low, cell.high)
     return number, *(SweepCell(value, None, 0, complete, True) for value in limits)
-
-
-def _refuse_infinite(risks: Sequence[float]) -> None:
-    """Raise where a risk is not finite, as the empirical law does, which says which one."""
-    if not all(map(math.isfinite, risks)):
-        import torch  # slow to import
-
-        from eqrm.distributions.empirical import Empirical
-
-        Empirical(torch.tensor(risks, dtype=torch.float64))
 
 
 def _metric_of(grid: DatasetGrid) -> str:

@@ -38,18 +38,17 @@ def train_run(
     progress: bool | Callable[[str], None] = False,
     data_root: str | Path | None = None,
     tell: Callable[[str], None] | None = None,
-    gives_up: Callable[[], bool] | None = None,
     read: Callable[[DataConfig, str | Path | None], RunData] = RunData.read,
 ) -> Trained:
     """Train what a configuration describes, in ``output/<hash of the configuration>``.
 
-    ``tell`` is called with what a user should know about the data; ``gives_up`` as in
-    :class:`~eqrm.training.trainer.Trainer`; ``read`` reads the data from the data root.
+    ``tell`` is called with what a user should know about the data; ``read`` reads the data from
+    the data root.
     """
     with naming_field("training.device"):
         config.training.torch_device()  # before the data is read
     data = read(config.data, data_root)
-    trainer = trainer_on(config, data, output, progress, gives_up)
+    trainer = trainer_on(config, data, output, progress)
     stops = config.training.early_stopping
     spec = PredictorSpec.of(config.predictor, data, None if stops is None else stops.split)
     files = RunFolder(run_folder(config, output))
@@ -86,7 +85,6 @@ def trainer_on(
     data: RunData,
     output: str | Path,
     progress: bool | Callable[[str], None] = False,
-    gives_up: Callable[[], bool] | None = None,
 ) -> Trainer:
     """The trainer of a run, on data that was read before."""
     seed = config.training.seed if config.batches.seed is None else config.batches.seed
@@ -110,7 +108,6 @@ def trainer_on(
         settings=config.training_in_steps(per_unit),
         folder=run_folder(config, output),
         progress=progress,
-        gives_up=gives_up,
     )
 
 

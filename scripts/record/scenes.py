@@ -212,10 +212,10 @@ SCENES = {
             "eqrm table sweep --rule training-domain --levels .5,.9 --format markdown --selected",
             "eqrm table sweep --rule oracle --metric risk --format latex",
             "eqrm table sweep --rule quantile --output sweep.csv",
-            "eqrm table sweep --rule training-domain --output sweep.html",
+            "eqrm table sweep --rule training-domain --output sweep.md",
         ),
         texts={"sweep.yaml": SWEEP},
-        files=("sweep/sweep.json", "sweep/runs/*/record.json", "sweep.csv", "sweep.html"),
+        files=("sweep/sweep.json", "sweep/runs/*/record.json", "sweep.csv", "sweep.md"),
     ),
     "data": Scene(
         (
@@ -229,8 +229,8 @@ SCENES = {
         codes={4: 2, 5: 2},
     ),
     "help": Scene(
-        ("eqrm --help", "eqrm reproduce linear-sem --quick", "eqrm trian"),
-        codes={1: 2, 2: 2},
+        ("eqrm --help", "eqrm trian"),
+        codes={1: 2},
     ),
 }
 """What is recorded of commands, by the name of the file."""

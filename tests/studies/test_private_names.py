@@ -13,7 +13,7 @@ from eqrm import errors
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 SOURCE = Path(eqrm.__file__).parent
-MOST_PRIVATE = 80
+MOST_PRIVATE = 120
 
 
 def public_names() -> set[str]:
@@ -89,7 +89,7 @@ def test_names_are_found_however_they_are_imported() -> None:
     assert {n for n in used_names(source) if not is_module(n)} - public_names() == expected
 
 
-def test_at_most_80_private_names_are_used_and_each_is_listed() -> None:
+def test_at_most_120_private_names_are_used_and_each_is_listed() -> None:
     used = private_names()
     assert 10 < len(used) <= MOST_PRIVATE
     page = (STUDIES / "README.md").read_text(encoding="utf-8")

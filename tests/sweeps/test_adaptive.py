@@ -155,7 +155,7 @@ UNSEARCHED: dict[str, Any] = {"adaptive": {}, "draws": None, "search": None}
     ("fields", "words"),
     [
         ({"adaptive": {"sampler": "tpa", "alpha": 3, "at_once": 0, "zz": 1}}, "no field 'zz'"),
-        ({"adaptive": {"sampler": "tpa", "alpha": 3}}, "got 3. Unknown sampler 'tpa'. Did you"),
+        ({"adaptive": {"sampler": "tpa", "alpha": 3}}, "Unknown sampler 'tpa'. Did you mean 'tpe'"),
         ({"adaptive": {"at_once": 0}}, "at_once must be an integer from 1"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"a": 3}}}}, "no setting 'a'"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"seed": 3}}}}, "plan's seed"),

@@ -26,8 +26,8 @@ def vlcs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_its_methods_are_those_of_the_papers_tables() -> None:
-    rows = published_rows("accuracy", "oracle", "pacs", METHODS)
-    assert {label.lower() for label in rows} == set(METHODS)
+    rows = published_rows("accuracy", "oracle", "pacs")
+    assert set(METHODS) <= {label.lower() for label in rows}
 
 
 @pytest.mark.slow

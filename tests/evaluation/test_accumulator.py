@@ -64,29 +64,12 @@ def test_it_takes_tensors_with_gradients_half_precision_and_integer_domains() ->
     assert found.risks.tolist() == [0.25, 0.75]
 
 
-def test_reset_forgets() -> None:
-    gathered = eqrm.evaluation.RiskAccumulator()
-    gathered.update(torch.ones(2), ["a", "b"])
-    gathered.reset()
-    gathered.update(torch.zeros(2), ["c", "d"])
-    assert gathered.compute().domains == ("c", "d")
-
-
 def test_a_loss_that_is_not_finite_is_refused_and_not_added() -> None:
     gathered = eqrm.evaluation.RiskAccumulator()
     gathered.update(torch.ones(2), ["a", "b"])
     with pytest.raises(DomainDataError, match="domain 'b' is NaN or infinite"):
         gathered.update(torch.tensor([1.0, float("inf")]), ["a", "b"])
     assert gathered.compute().counts.tolist() == [1, 1]
-
-
-def test_what_is_computed_can_be_evaluated() -> None:
-    gathered = eqrm.evaluation.RiskAccumulator()
-    losses, sites = losses_and_sites()
-    gathered.update(losses, sites)
-    found = eqrm.evaluate({"A": gathered.compute(), "B": gathered.compute()})
-    assert list(found.predictors) == ["A", "B"]
-    assert found.examples == 997
 
 
 @pytest.mark.xdist_group("two processes")

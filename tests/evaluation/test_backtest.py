@@ -17,7 +17,7 @@ from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
 from eqrm.evaluation import Backtest, backtest, quantile_bound, spell_bound
 from eqrm.evaluation.backtesting.backtest import judged_backtest
-from eqrm.evaluation.backtesting.plan import BacktestPlan, BoundRule, JudgedDomains
+from eqrm.evaluation.backtesting.plan import BacktestPlan, JudgedDomains
 from eqrm.evaluation.backtesting.results import OrderedDomains, windows_of
 from eqrm.evaluation.backtesting.words import backtest_content
 
@@ -109,25 +109,6 @@ def test_a_bound_that_the_risks_refuse_is_a_result() -> None:
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_a_shift_after_certification_is_seen_and_said() -> None:
-    risks = np.random.default_rng(4).normal(size=180)
-    risks[150:] += 10.0
-    found = found_on(risks, certify=60, judge=30, levels=[0.9])
-    (pooled,) = found.pooled
-    assert [row.share for row in found.shares][-1] == 0.0
-    assert pooled.windows_below == 1
-    text = str(found)
-    assert f"all windows: model {100 * pooled.share:.1f}% (certified on 60)." in text
-    assert "0.0% !" in text
-    assert "No interval is given" in text
-    assert (
-        "Of 4 windows certified on 60 domains, at most 2 share no domain" in text
-    )  # the first and the last
-    (worst,) = found.risks
-    assert worst.worst_window == 4
-    assert worst.worst == pytest.approx(risks[150:].mean())
-
-
 def test_domains_are_sorted_by_their_times() -> None:
     rng = np.random.default_rng(5)
     risks, days = rng.normal(size=100), rng.permutation(100)
@@ -143,11 +124,6 @@ def test_domains_are_sorted_by_their_times() -> None:
     assert "The rows were not in the order of time: sorted by 'domains'." in found.notes
     assert "2013-01-01 to 2013-04-10" in str(found)
     assert again.notes == ()
-
-
-def test_the_rest_and_domains_that_last_are_named() -> None:
-    found = found_on(np.arange(95.0), certify=40, judge=20, step=20)
-    assert "the last 15 domains are in no window" in " ".join(found.notes)
 
 
 def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed() -> None:
@@ -170,10 +146,6 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
     assert "domains last into the next part of a window" in said
     assert found.shares[0].refusal
     assert not found.shares[1].refusal
-
-
-def test_domains_that_depend_on_no_other_have_the_plain_certificate() -> None:
-    assert BacktestPlan.of(certify=60, dependence=0).kinds == ("plain",)
 
 
 @pytest.mark.parametrize(
@@ -255,41 +227,9 @@ def test_csv_json_picture_and_page_hold_the_same_shares(tmp_path: Path) -> None:
     assert f"over all windows, bound 'online': {told[0]}" in str(found)
 
 
-def test_a_rule_names_what_it_needs() -> None:
-    assert BoundRule("online").needed(0.99, 0.95) == 1
-    assert BoundRule("recent", half_life=1000).needed(0.5, 0.95) == 2
-    assert BoundRule("recent", half_life=1.0).needed(0.9, 0.95) == math.inf
-
-
 def ordered(times: Any) -> OrderedDomains:
     names = tuple(range(len(times)))
     return OrderedDomains.of(NumberedDomains(np.arange(len(times)), names), times, "date")
-
-
-def test_a_predictor_may_be_missing_in_a_window_and_risks_must_be_finite() -> None:
-    plan = BacktestPlan.of(certify=40, judge=20, levels=[0.9])
-    domains = ordered(np.arange(100))
-    windows = windows_of(plan, domains)
-    risks = np.random.default_rng(7).normal(size=100)
-    both = {"always": risks, "later": -risks}
-    found = judged_backtest(
-        plan,
-        domains,
-        windows,
-        lambda w: both if w.number > 1 else {"always": risks},
-        "loss",
-    )
-    assert [row.windows for row in found.pooled] == [3, 2]
-    assert backtest_content(found)["sizes"][0]["shares"][1][0] is None
-    assert "later" in str(found)
-    with pytest.raises(DomainDataError, match="always: a risk in window 1 is not finite"):
-        judged_backtest(plan, domains, windows, lambda w: {"always": risks * np.nan}, "loss")
-
-
-def test_domains_of_one_time_alone_are_refused() -> None:
-    plan = BacktestPlan.of(certify=30, judge=10, levels=[0.9])
-    with pytest.raises(SettingError, match="71 domains begin at 1 different times"):
-        windows_of(plan, ordered(np.zeros(71, dtype=int)))
 
 
 def test_domains_of_one_time_shift_the_windows() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,14 +144,6 @@ def test_files_read_one_by_one_give_what_all_together_give(
         assert found[name].counts.tolist() == together[name].counts.tolist()
         np.testing.assert_allclose(found[name].risks, together[name].risks, rtol=1e-14)
         np.testing.assert_allclose(found[name].variances, together[name].variances, rtol=1e-12)
-
-
-def test_arrays_lists_and_tensors_are_the_same() -> None:
-    frame = world()
-    wanted = by_pandas(frame, frame.loss, "ward")
-    for kind in (np.asarray, list, torch.tensor):
-        found = eqrm.evaluate(domains=kind(frame.ward.tolist()), losses=kind(frame.loss.tolist()))
-        assert_same(found["predictor"], wanted, 1e-6 if kind is torch.tensor else 1e-13)
 
 
 @pytest.mark.parametrize("metric", ["log-loss", "brier", "0-1"])
@@ -341,41 +332,3 @@ def test_domains_of_any_type_have_the_same_names_everywhere(kind: str, tmp_path:
     from_file = eqrm.evaluate(as_parquet(frame, tmp_path), domains="d", losses="loss")
     assert from_file.to_dict() == found.to_dict()
     assert sorted(found["loss"].risks) == [2.0, 3.0]
-
-
-def test_arrow_tables_are_read() -> None:
-    import pyarrow as pa
-
-    table = pa.Table.from_pandas(world())
-    found = eqrm.evaluate(table, domains="hospital", labels="y", predictions="erm")
-    assert_same(found["erm"], by_pandas(world(), world().loss))
-
-
-def test_missing_values_of_pandas_are_missing() -> None:
-    frame = pd.DataFrame({"d": pd.array([1, 2, None], dtype="Int64"), "loss": [1.0, 2.0, 3.0]})
-    with pytest.raises(eqrm.errors.DomainDataError, match="missing"):
-        eqrm.evaluate(frame, domains="d", losses="loss")
-    frame = pd.DataFrame({"d": [1, 2, 2], "loss": pd.array([1.0, None, 3.0], dtype="Float64")})
-    with pytest.raises(eqrm.errors.DomainDataError, match="index 1"):
-        eqrm.evaluate(frame, domains="d", losses="loss")
-
-
-def test_a_loss_of_the_users_is_called_by_its_name() -> None:
-    class HalfSquare:
-        def __call__(self, labels: Any, predictions: Any) -> Any:
-            return 0.5 * (labels - predictions) ** 2
-
-    def absolute_error(labels: Any, predictions: Any) -> Any:
-        return abs(labels - predictions)
-
-    named = {
-        "absolute error": absolute_error,
-        "HalfSquare": HalfSquare(),
-        "loss": lambda labels, predictions: abs(labels - predictions),
-    }
-    for name, metric in {**named, "absolute error": partial(absolute_error)}.items():
-        found = eqrm.evaluate(
-            domains=[0, 0, 1, 1], labels=[0.0, 1, 2, 3], predictions=[0.0] * 4, metric=metric
-        )
-        assert found.loss == name
-        assert f"measured by the {name} of 4 examples" in found.sentence

@@ -32,17 +32,6 @@ def test_an_evaluation_shows_its_sentence_and_its_table() -> None:
     assert page.count("<tr>") == 3
 
 
-def test_the_lowest_value_is_bold_and_intervals_are_small() -> None:
-    table = _evaluation().risk_table(levels=[0.5], superquantiles=[])
-    cell = table.cells["<b>EQRM</b>"][1]
-    assert f"<td><b>{cell.text}</b><br><small>{cell.interval}</small></td>" in table._repr_html_()
-
-
-def test_a_certificate_shows_its_sentence() -> None:
-    certificate = _evaluation().certificate(0.9)
-    assert html.unescape(certificate._repr_html_()) == f"<p>{certificate.sentence}</p>"
-
-
 def test_a_frame_of_risks_has_a_row_per_predictor_and_domain() -> None:
     found = _evaluation()
     frame = found.to_frame()
@@ -95,18 +84,3 @@ def test_pictures_are_drawn_on_the_axes_that_are_given(number: int) -> None:
     low, high = below.get_xlim()
     assert math.isfinite(low)
     assert low < 0.0 < high
-
-
-def test_without_axes_a_figure_of_pyplot_is_made() -> None:
-    from matplotlib import pyplot
-
-    axes = _evaluation().plot()
-    assert axes.figure.number in pyplot.get_fignums()
-    pyplot.close(axes.figure)
-
-
-def test_a_comparison_of_one_predictor_with_nothing_is_empty() -> None:
-    found = eqrm.evaluate(domains=DAYS, losses=DAYS / 60.0)
-    assert found.compare() == {}
-    assert found.compare().to_frame().empty
-    assert "<tbody></tbody>" in found.compare()._repr_html_()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -84,20 +82,6 @@ def test_a_mean_is_not_bounded_beyond_the_range_of_the_metric():
     assert found.means()["predictor"].high == 1.0
 
 
-def test_text_and_json_say_what_is_not_defined(world):
-    domains, labels, scores = world
-    found = eqrm.evaluate(metric="roc-auc", domains=domains, labels=labels, predictions=scores)
-    text = str(found)
-    assert "2 predictors measured by 1 − roc-auc of 975 examples in 39 domains." in text
-    assert "Left out because the metric is not defined (one class): 1 domain (39)." in text
-    assert "mean of 39 domains" in text
-    assert f"{found.metrics['ERM'].pooled.value:.4f}" in text
-    assert "Risk over 39 domains" in text
-    content = json.loads(json.dumps(found.to_dict(), allow_nan=False))
-    last = content["metrics"]["EQRM"]["domains"][-1]
-    assert last == {"domain": 39, "n": 25, "value": None, "reason": "one class"}
-
-
 def test_with_one_domain_the_refusal_has_the_pooled_value():
     with pytest.raises(
         DomainDataError, match=r"roc-auc of all examples is 1\.0000, but .* in 1 domain of 2"
@@ -105,31 +89,3 @@ def test_with_one_domain_the_refusal_has_the_pooled_value():
         eqrm.evaluate(
             metric="roc-auc", domains=list("aab"), labels=[0, 1, 1], predictions=[0.1, 0.2, 0.3]
         )
-
-
-def test_domains_seen_in_training_are_left_out():
-    table = {
-        "camera": ["a", "a", "b", "b", "c", "c"],
-        "y": ["cat", "dog"] * 3,
-        "p": ["cat", "dog", "cat", "cat", "cat", "dog"],
-        "seen": [True, True, False, False, False, False],
-    }
-    given = {"domains": "camera", "labels": "y", "predictions": "p", "metric": "accuracy"}
-    found = eqrm.evaluate(table, **given)
-    assert found.seen == ("a",)
-    assert found.metrics["p"].pooled.value == 0.75
-    assert "Left out because training has seen them: 1 domain ('a')." in found.sentence
-    with pytest.raises(DomainDataError, match="Training has seen 3 of 3 domains"):
-        eqrm.evaluate({**table, "seen": [True] * 6}, **given)
-
-
-def test_what_cannot_be_measured_is_refused():
-    given = {"domains": list("ab"), "labels": [0, 1]}
-    with pytest.raises(DomainDataError, match="ERM: Scores must be finite"):
-        eqrm.evaluate(metric="roc-auc", predictions={"ERM": [0.1, np.nan]}, **given)
-    with pytest.raises(DomainDataError, match="p: there are 2 labels and 3 predictions"):
-        eqrm.evaluate(metric="accuracy", predictions={"p": [0, 1, 1]}, **given)
-    with pytest.raises(SettingError, match="No predictor"):
-        eqrm.evaluate(metric="accuracy", predictions={}, **given)
-    with pytest.raises(SettingError, match="Did you mean 'accuracy'"):
-        eqrm.evaluate(metric="acuracy", predictions=[0, 1], **given)

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import eqrm
-from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
-from eqrm.evaluation import risk_intervals
+from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.presenting.report import write_report
-from eqrm.evaluation.rounding import as_percent, rounded_up
+from eqrm.evaluation.rounding import rounded_up
 
 LOSSES = [1.0, 2.0, 3.0, 4.0]
 WARDS = ["a", "b", "a", "b"]
@@ -25,19 +23,6 @@ QUESTION = {"domains": "d", "losses": "loss"}
 def written(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_a_folder_called_like_a_parquet_file_is_read_once(tmp_path: Path) -> None:
-    inside = tmp_path / "day=1.parquet"
-    inside.mkdir()
-    pd.DataFrame({"d": ["a", "b"], "loss": [1.0, 2.0]}).to_parquet(inside / "part-0.parquet")
-    for data in (tmp_path, inside, tmp_path / "*.parquet"):
-        assert eqrm.evaluate(str(data), **QUESTION).examples == 2
-
-
-def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match="holds no CSV or Parquet file"):
-        eqrm.evaluate(tmp_path, **QUESTION)
 
 
 def test_one_probability_in_the_last_row_of_a_csv_makes_all_of_them_probabilities(
@@ -65,20 +50,6 @@ def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
         eqrm.evaluate(frame, **QUESTION)
 
 
-def test_a_column_that_only_looks_repeated_is_read(tmp_path: Path) -> None:
-    path = written(tmp_path / "apart.csv", "d,loss,loss_1\na,1,2\nb,2,5\n")
-    found = eqrm.evaluate(path, domains="d", losses=["loss", "loss_1"])
-    assert found["loss"].risks.tolist() == [1.0, 2.0]
-    assert found["loss_1"].risks.tolist() == [2.0, 5.0]
-
-
-@pytest.mark.parametrize("line", ["b", "b,2,3"])
-def test_lines_of_different_length_are_said_to_be_the_reason(line: str, tmp_path: Path) -> None:
-    path = written(tmp_path / "ragged.csv", f"d,loss\na,1\n{line}\nc,2\n")
-    with pytest.raises(EqrmError, match=r"more or fewer fields|cannot be read"):
-        eqrm.evaluate(path, **QUESTION)
-
-
 def test_domains_that_are_numbers_in_one_file_are_paired_with_texts_in_another(
     tmp_path: Path,
 ) -> None:
@@ -94,12 +65,6 @@ def test_domains_that_are_numbers_in_one_file_are_paired_with_texts_in_another(
     assert found["B"].risks.tolist() == [5.0, 6.0]
 
 
-def test_more_examples_than_can_be_counted_are_refused() -> None:
-    table = {"count": [1e19, 2], "mean": [1.0, 2.0], "variance": [1.0, 1.0]}
-    with pytest.raises(DomainDataError, match=r"at most 2\^53, got 1e\+19 for domain 'a'"):
-        eqrm.evaluate(domains=["a", "b"], aggregated=True, columns=table)
-
-
 NA_DOMAINS = pd.array(["a", None, "b", "b"], dtype="string")
 
 
@@ -107,50 +72,10 @@ NA_ROWS = pd.DataFrame({"d": NA_DOMAINS, "e": 1, "loss": LOSSES})
 NA_TABLE = pd.DataFrame({"d": NA_DOMAINS, "n": 2, "mean": LOSSES, "variance": 1.0})
 
 
-@pytest.mark.parametrize(
-    ("data", "question"),
-    [
-        (None, {"domains": pd.Series(NA_DOMAINS), "losses": LOSSES}),
-        (NA_ROWS, {"domains": "d", "losses": "loss"}),
-        (NA_ROWS, {"domains": ["d", "e"], "losses": "loss"}),
-        (NA_TABLE, {"domains": "d", "aggregated": True}),
-    ],
-)
-def test_a_domain_that_pandas_calls_not_available_is_refused(
-    data: Any, question: dict[str, Any]
-) -> None:
-    with pytest.raises(DomainDataError, match="missing in 1 of 4 rows"):
-        eqrm.evaluate(data, **question)
-
-
-def test_a_label_that_pandas_calls_not_available_is_said_to_be_missing() -> None:
-    frame = pd.DataFrame({"d": WARDS, "y": pd.array(["u", None, "v", "v"], dtype="string")})
-    with pytest.raises(DomainDataError, match="the label is missing"):
-        eqrm.evaluate(frame.assign(p="u"), domains="d", labels="y", predictions="p", metric="0-1")
-
-
-def test_dates_with_a_time_zone_name_domains() -> None:
-    days = pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"] * 2).tz_localize("UTC"))
-    found = eqrm.evaluate(domains=days, losses=LOSSES)
-    assert found.domains == ("2020-01-01 00:00:00+00:00", "2020-01-02 00:00:00+00:00")
-
-
-def test_labels_and_predictions_may_come_as_one_column() -> None:
-    labels, predictions = torch.tensor([1, 0, 1, 0]), torch.tensor([0.2, 0.3, 0.4, 0.5])
-    flat = eqrm.evaluate(domains=WARDS, labels=labels, predictions=predictions)
-    column = eqrm.evaluate(domains=WARDS, labels=labels[:, None], predictions=predictions[:, None])
-    assert column.to_dict() == flat.to_dict()
-
-
 def test_a_mapping_of_columns_is_a_table() -> None:
     columns = {"d": WARDS, "loss": LOSSES}
     of_frame = eqrm.evaluate(pd.DataFrame(columns), **QUESTION)
     assert eqrm.evaluate(columns, **QUESTION).to_dict() == of_frame.to_dict()
-
-
-def test_columns_may_be_called_by_number() -> None:
-    frame = pd.DataFrame([[1, 0.5], [2, 0.25]])
-    assert eqrm.evaluate(frame, domains=0, losses=1)["1"].risks.tolist() == [0.5, 0.25]
 
 
 BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
@@ -185,18 +110,12 @@ def test_an_accumulator_refuses_what_is_not_one_loss_per_domain(losses: Any) -> 
     assert gathered.compute().risks.tolist() == [1.0, 2.0]
 
 
-def test_an_accumulator_keeps_every_digit_of_a_list() -> None:
-    gathered = eqrm.evaluation.RiskAccumulator()
-    gathered.update([0.1, 0.3], ["a", "b"])
-    assert gathered.compute().risks.tolist() == [0.1, 0.3]
-
-
 def test_an_accumulator_refuses_a_state_that_is_none() -> None:
     with pytest.raises(DomainDataError, match="The state must hold"):
         eqrm.evaluation.RiskAccumulator().load_state_dict({"count": [1]})
 
 
-@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("scale", [5e-324, 1e150])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_risks_of_any_size_have_a_table_and_a_report(
     scale: float, sign: float, tmp_path: Path
@@ -210,15 +129,6 @@ def test_risks_of_any_size_have_a_table_and_a_report(
     write_report(found, tmp_path / "report.html")
     bound = found.certificate(0.9)
     assert float(rounded_up(bound.bound)) >= bound.bound - 1e-12 * abs(bound.bound)
-
-
-def test_a_confidence_next_to_1_has_an_answer_or_a_refusal() -> None:
-    risks, confidence = np.random.default_rng(0).lognormal(size=200), 1.0 - 2.0**-53
-    for interval in risk_intervals(risks, [0.5], confidence):
-        assert interval.low <= interval.value <= interval.high
-    assert as_percent(confidence) != "100%"
-    with pytest.raises(SettingError, match="confidence of a band must be"):
-        eqrm.evaluation.cdf_band(risks, confidence)
 
 
 def test_a_frame_may_hold_the_probabilities_of_classes_as_lists(tmp_path: Path) -> None:
@@ -261,16 +171,3 @@ def test_a_row_per_domain_without_its_predictor_is_refused(in_file: bool, tmp_pa
     data = tmp_path / "t.csv" if in_file else frame
     with pytest.raises(DomainDataError, match="The predictor of row 3 is missing"):
         eqrm.evaluate(data, domains="d", aggregated=True, predictor="m")
-
-
-def test_a_column_of_lists_is_no_loss(tmp_path: Path) -> None:
-    pd.DataFrame({"d": ["a", "b"], "loss": [[1.0], [2.0]]}).to_parquet(tmp_path / "p.parquet")
-    with pytest.raises(DomainDataError, match="holds lists"):
-        eqrm.evaluate(tmp_path / "p.parquet", **QUESTION)
-
-
-def test_an_incomplete_evaluation_is_refused() -> None:
-    content = eqrm.evaluate(domains=WARDS, losses=LOSSES).to_dict()
-    del content["predictors"]
-    with pytest.raises(DomainDataError, match="it has no 'predictors'"):
-        eqrm.Evaluation.from_dict(content)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import re
 
 import numpy as np
 import pytest
@@ -68,14 +66,14 @@ def test_superquantiles_average_the_worst_share_of_domains() -> None:
 def test_intervals_of_quantiles_hold_as_often_as_they_say(alpha: float) -> None:
     law = stats.lognorm(0.5, scale=np.exp(-1))
     inside = []
-    for seed in range(400):
+    for seed in range(200):
         risks = law.rvs(100, random_state=seed)
         table = evaluation(risks).risk_table([alpha], [])
         cell = table.cells["A"][1]
         assert cell.low is not None
         assert cell.high is not None
         inside.append(cell.low <= law.ppf(alpha) <= cell.high)
-    assert np.mean(inside) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 400)
+    assert np.mean(inside) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
 def test_intervals_of_means_have_the_width_of_the_central_limit() -> None:
@@ -99,23 +97,6 @@ def test_few_domains_leave_ends_open() -> None:
     assert beyond.high is None
     assert high.interval.endswith(", ?]")
     assert largest.interval == ""
-
-
-def test_the_best_of_each_column_is_marked() -> None:
-    low, high = np.linspace(0.2, 0.4, 50), np.linspace(0.1, 0.9, 50)
-    table = evaluation(low, high).risk_table([0, 0.9], [])
-    assert [cell.best for cell in table.cells["A"]] == [True, False, True]
-    assert [cell.best for cell in table.cells["B"]] == [False, True, False]
-    alone = evaluation(low).risk_table()
-    assert not any(cell.best for cell in alone.cells["A"])
-
-
-def test_worst_domains_come_with_their_sampling_error() -> None:
-    risks = np.array([0.1, 0.9, 0.3, 0.7])
-    table = evaluation(risks).risk_table(worst=2)
-    assert [(d.domain, d.risk, d.count) for d in table.worst["A"]] == [(1, 0.9, 100), (3, 0.7, 100)]
-    assert table.worst["A"][0].standard_error == pytest.approx(0.02)
-    assert table.worst["A"][0].text == "0.900 ± 0.020"
 
 
 @pytest.mark.parametrize(
@@ -150,16 +131,6 @@ def test_csv_holds_all_digits() -> None:
     assert rows[0]["predictor"] == 'a"b,c'
 
 
-def test_json_is_valid_and_complete() -> None:
-    table = evaluation(lognormal(30)).risk_table()
-    content = json.loads(json.dumps(table.to_dict(), allow_nan=False))
-    assert content["domains"] == 30
-    first = content["predictors"]["A"]["statistics"][0]
-    assert first["statistic"] == "mean"
-    assert first["value"] == table.cells["A"][0].value
-    assert len(content["predictors"]["A"]["worst"]) == 5
-
-
 def test_latex_has_the_columns_of_the_paper() -> None:
     table = evaluation(lognormal(48), lognormal(48, 1) / 2, names=("ERM", "EQRM_{0.9}%"))
     text = table.risk_table([0, 0.25, 0.5, 0.75, 0.9, 0.99, 1], []).to_latex()
@@ -191,14 +162,6 @@ def test_text_is_aligned_whatever_the_names() -> None:
     assert flat[4].startswith("a b ")
 
 
-@pytest.mark.parametrize("superquantiles", [[], [0.9]])
-def test_the_legend_explains_the_columns_that_are_there(superquantiles: list[float]) -> None:
-    table = evaluation(np.arange(30.0)).risk_table([0.9], superquantiles)
-    text = table.to_text()
-    assert '"9 in 10 below": 9 in 10 of these domains have at most this risk' in text
-    assert ("average of worst 1 in 10" in text) is bool(superquantiles)
-
-
 def test_people_read_words_and_programs_levels() -> None:
     table = evaluation(lognormal(40)).risk_table([0, 0.5, 0.9, 0.97, 1], [0.95])
     words = ["average", "best", "half below", "9 in 10 below", "97% below", "worst"]
@@ -209,15 +172,6 @@ def test_people_read_words_and_programs_levels() -> None:
     assert "& 0 & 0.5 & 0.9 & 0.97 & 1 & 0.95" in table.to_latex()
     levels = [row["level"] for row in csv.DictReader(io.StringIO(table.to_csv()))]
     assert levels == ["", "0", "0.5", "0.9", "0.97", "1", "0.95"]
-
-
-def test_wide_headings_take_two_lines_that_stand_above_their_columns() -> None:
-    table = evaluation(lognormal(40)).risk_table([0.5, 0.75, 0.9, 0.95, 0.99, 1], [0.9])
-    above, below, values = table.to_text(intervals=False).splitlines()[:3]
-    assert above.split("  ")[-1].strip() == "average of"
-    for start in (m.end() for m in re.finditer("in 10+|in 20|in 4", above)):
-        assert below[:start].endswith("below")
-        assert values[start - 1].isdigit()
 
 
 def test_wrong_settings_are_refused() -> None:
@@ -232,15 +186,6 @@ def test_wrong_settings_are_refused() -> None:
         found.risk_table(interpolation="cubic")
     with pytest.raises(eqrm.errors.SettingError, match="Unknown predictor 'D'"):
         found["D"]
-
-
-def test_one_level_is_as_good_as_a_list_of_one() -> None:
-    found = eqrm.evaluate(domains=list(range(40)) * 2, losses=[i / 80 for i in range(80)])
-    single, listed = found.risk_table(0.9, "0.5"), found.risk_table([0.9], [0.5])
-    assert single.to_dict() == listed.to_dict()
-    assert "9 in 10 below" in str(single)
-    assert str(found).startswith(found.sentence)
-    assert str(found.certificate(0.9)) == found.certificate(0.9).sentence
 
 
 def test_an_open_interval_gives_no_false_digits() -> None:

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 import eqrm
-from cli.commands import run
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.errors import DomainDataError
 from eqrm.evaluation import Evaluation, evaluate_part, merge_parts
@@ -57,28 +56,6 @@ def test_every_route_gives_the_evaluation_of_the_unseen_domains(tmp_path: Path) 
             np.testing.assert_allclose(risks["risks"], expected, rtol=1e-9, err_msg=route)
         assert "training has seen them: 4 domains (0, 1, 2 and 1 more)" in each.sentence
         assert Evaluation.from_dict(json.loads(each.to_json())).to_dict() == each.to_dict()
-
-
-def test_tables_per_domain_and_functions_leave_them_out_too(tmp_path: Path) -> None:
-    frame = world()
-    frame.to_parquet(tmp_path / "p.parquet", index=False)
-    brier = eqrm.evaluate(tmp_path / "p.parquet", **ARGUMENTS, metric=lambda y, p: (y - p) ** 2)
-    assert brier.domains == tuple(range(SEEN, DOMAINS))
-    table = frame.groupby("day").agg(n=("loss", "size"), mean=("loss", "mean"),
-                                     variance=("loss", "var"), seen=("seen", "max"))  # fmt: skip
-    table.reset_index().to_csv(tmp_path / "t.csv", index=False)
-    for data in (tmp_path / "t.csv", table.reset_index()):
-        found = eqrm.evaluate(data, domains="day", aggregated=True)
-        assert found.domains == tuple(range(SEEN, DOMAINS))
-
-
-def test_what_any_of_several_predictors_has_seen_is_left_out(tmp_path: Path) -> None:
-    one, other = world(), world(1)
-    other["seen"] = other.day == 9
-    found = eqrm.evaluate({"one": one, "other": other}, **ARGUMENTS)
-    assert found.seen == (0, 1, 2, 3, 9)
-    found = eqrm.evaluate({"one": one, "other": other.drop(columns="seen")}, **ARGUMENTS)
-    assert found.seen == (0, 1, 2, 3)
 
 
 def test_a_group_of_which_training_has_seen_a_member_is_left_out_whole() -> None:
@@ -136,21 +113,6 @@ def test_parts_keep_what_was_seen_and_must_agree(tmp_path: Path) -> None:
     other = evaluate_part(tmp_path / "1.csv", **ARGUMENTS)
     with pytest.raises(DomainDataError, match="disagree about whether training has seen"):
         merge_parts([tmp_path / "0.json", other])
-
-
-def test_the_command_says_so_in_every_format(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    world().to_csv(tmp_path / "p.csv", index=False)
-    command = ["evaluate", str(tmp_path / "p.csv"), "--domain", "day", "--loss", "loss"]
-    code, out, err = run(capsys, *command, "--report", str(tmp_path / "r.html"))
-    assert (code, err) == (0, f"Report: {tmp_path / 'r.html'}\n")
-    assert "200 examples in 10 domains. Left out because training has seen them: 4" in out
-    assert "training has seen them: 4 domains" in (tmp_path / "r.html").read_text()
-    code, out, err = run(capsys, *command, "--format", "json")
-    assert "training has seen them: 4 domains" in err
-    assert json.loads(out)["seen"] == [0, 1, 2, 3]
-    assert code == 0
 
 
 def test_an_estimator_refuses_what_it_has_seen_by_the_same_hashes() -> None:

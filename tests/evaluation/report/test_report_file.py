@@ -16,7 +16,7 @@ import pytest
 import eqrm
 from eqrm import Evaluation
 from eqrm.errors import SettingError
-from eqrm.evaluation.presenting.report import content, report_html, write_report
+from eqrm.evaluation.presenting.report import report_html, write_report
 from eqrm.evaluation.presenting.report.answer import answer_of, shown_models
 from eqrm.evaluation.presenting.report.content import listed_domains
 from eqrm.evaluation.presenting.summary import summarised
@@ -29,7 +29,6 @@ from evaluation.report.report_worlds import (
     unpacked,
     with_references,
 )
-from evaluation.routes import world
 
 MEGABYTE = 1_000_000
 VOID = {"meta", "input", "wbr", "link", "br"}
@@ -86,31 +85,6 @@ def test_without_scripts_there_are_verdict_table_and_certificate(number: int) ->
     assert "eqrm.evaluate(…)" in found.text
 
 
-def test_the_table_has_the_numbers_and_intervals_of_the_risk_table() -> None:
-    evaluation = measured(60)
-    text = Elements(report_html(evaluation)).text
-    table = evaluation.risk_table()
-    for name in ("ERM", "EQRM"):
-        for cell in table.cells[name]:
-            assert cell.text in text
-            assert cell.interval in text
-
-
-@pytest.mark.parametrize("levels", [[], [0.5], [0.123456789, 0.8]])
-def test_the_column_of_the_slider_has_numbers_whatever_levels_the_table_has(
-    levels: list[float],
-) -> None:
-    evaluation = measured(60)
-    table = evaluation.risk_table(levels=levels)
-    page = report_html(evaluation, table, summarised(evaluation, alpha=0.8))
-    cells = re.findall(r'<td class="here(?: twice)?" data-now>([\d.]+)</td>', page)
-    wanted = [
-        np.quantile(r.risks, 0.8, method="inverted_cdf") for r in evaluation.predictors.values()
-    ]
-    assert [float(cell) for cell in cells] == pytest.approx(wanted, abs=0.02)
-    assert content_of(page)["levels"]["labels"].count("0.8") == 1
-
-
 def test_a_reference_that_is_better_is_the_verdict_and_gains_are_not_claimed() -> None:
     page = Elements(report_html(with_references()))
     assert "'sure' does not beat the references at level 0.9." in page.text
@@ -137,12 +111,6 @@ def test_names_arrive_unchanged_in_the_data_and_visible_in_the_page() -> None:
     assert set(HOSTILE) <= set(content_of(page)["rows"]["names"])
     assert "a\\u001b[31m&lt;b&gt;" in page
     assert "\x1b" not in page
-
-
-def test_half_a_surrogate_in_a_name_does_not_stop_the_report(tmp_path: Path) -> None:
-    write_report(measured(40, names=["\ud800", "\udfff"]), tmp_path / "report.html")
-    names = content_of((tmp_path / "report.html").read_text(encoding="utf-8"))["rows"]["names"]
-    assert "\ud800" in names
 
 
 def test_nothing_on_the_page_names_another_file_or_address() -> None:
@@ -200,14 +168,6 @@ def test_the_risks_of_all_domains_arrive_with_five_digits() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("number", [2, 6, 12])
-def test_ten_thousand_domains_take_less_than_a_megabyte(number: int) -> None:
-    rows = report_of(measured(10_000, TWELVE[:number]))["rows"]
-    assert rows["all"]
-    assert len(rows["names"]) == 10_000
-
-
-@pytest.mark.full
 def test_more_domains_than_fit_leave_the_worst_and_the_best() -> None:
     report_of(measured(10_000, ["ERM"], names=[f"{i}" * 2000 for i in range(10_000)]))
     evaluation = measured(60_000)
@@ -215,28 +175,6 @@ def test_more_domains_than_fit_leave_the_worst_and_the_best() -> None:
     assert not data["rows"]["all"]
     assert data["domains"] == 60_000
     assert_ends_are_listed(data["rows"]["names"], evaluation, 500)
-
-
-def test_of_very_many_domains_the_funnel_shows_an_even_sample(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(content, "MOST_POINTS", 10)
-    sampled = content_of(report_html(measured(60)))["sampled"]
-    assert [len(risks) for risks in sampled["risks"]] == [10, 10]
-    assert content_of(report_html(measured(50)))["sampled"] is None
-
-
-def test_a_table_per_domain_gives_the_same_report_as_the_raw_rows(tmp_path: Path) -> None:
-    frame = world(4000)
-    frame.to_parquet(tmp_path / "rows.parquet")
-    table = frame.groupby("ward")["loss"].agg(n="count", mean="mean", variance="var").reset_index()
-    table.to_csv(tmp_path / "table.csv", index=False)
-    raw = eqrm.evaluate(tmp_path / "rows.parquet", domains="ward", losses="loss")
-    aggregated = eqrm.evaluate(tmp_path / "table.csv", domains="ward", aggregated=True)
-    one, two = (content_of(report_html(found)) for found in (raw, aggregated))
-    for each in (one, two):
-        del each["predictors"]
-    assert one == two
 
 
 def test_the_same_evaluation_gives_the_same_bytes() -> None:

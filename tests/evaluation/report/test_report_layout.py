@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -142,12 +141,3 @@ def test_axe_finds_nothing_serious(
     page.ask(OPEN)
     page.ask(f"{AXE}; 1")
     assert page.ask(SERIOUS) == []
-
-
-@pytest.mark.parametrize("models", [2, 12])
-def test_it_prints_to_pdf(page: Browser, reports: Any, models: int) -> None:
-    page.open(reports(models, 300))
-    printed = page.pdf()
-    assert printed.startswith(b"%PDF")
-    assert len(re.findall(rb"/Type /Page\b", printed)) >= 3
-    assert page.complaints == []

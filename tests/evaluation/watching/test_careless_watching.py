@@ -13,8 +13,6 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm import Watch
-from eqrm.errors import SettingError
 from eqrm.evaluation.watching.state_file import FORMAT
 from evaluation.watching.watch_worlds import COLUMNS, days, evaluation, started, watch, written
 
@@ -39,15 +37,6 @@ def test_a_day_under_two_names_in_one_command_is_not_two_domains(
     refused(state, "--new", files[0], "--new", files[1])
     assert "is at the same time as '2020-03-01', 2020-03-01, under" in capsys.readouterr().err
     refused(state, "--new", written(tmp_path, pd.concat([frame, twice]), "both.csv"))
-
-
-def test_thousands_of_problems_are_not_thousands_of_sentences(
-    state: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    refused(state, "--new", written(tmp_path, days(0, 60), "certified.csv"))
-    told = capsys.readouterr().err
-    assert len(told) < 1500
-    assert "There are 50 more problems" in told
 
 
 def test_evidence_is_not_reset_by_watching_the_same_with_other_options(
@@ -81,22 +70,6 @@ def test_probabilities_are_clipped_as_in_the_evaluation(
     lines = [json.loads(line) for line in state.read_text().splitlines()]
     expected = eqrm.evaluate(frame, **measured, clip=0.01)["model"].risks[-2:]
     np.testing.assert_allclose([line["risk"] for line in lines if "domain" in line], expected)
-
-
-@pytest.mark.parametrize("page", ["ev.json", "w.state.previous", "past.csv"])
-def test_a_page_replaces_no_evaluation_no_state_and_no_data(
-    state: Path, tmp_path: Path, page: str
-) -> None:
-    (tmp_path / page).touch()
-    before = (tmp_path / page).read_bytes()
-    refused(state, "--page", str(tmp_path / page))
-    assert (tmp_path / page).read_bytes() == before
-
-
-def test_a_delta_that_no_evidence_can_reach_is_refused() -> None:
-    certificate = eqrm.evaluation.quantile_bound(np.arange(60.0))
-    with pytest.raises(SettingError, match="delta must be a number of at least 1e-100"):
-        Watch(certificate, delta=1e-320)
 
 
 @pytest.mark.parametrize(

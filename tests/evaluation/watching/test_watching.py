@@ -194,22 +194,6 @@ def test_a_watch_that_cannot_start_says_why(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_an_evaluation_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for text, words in (
-        ("{", "is not an evaluation, or it was damaged"),
-        ("{}", "This is not an evaluation"),
-    ):
-        (tmp_path / "e.json").write_text(text)
-        assert watch(tmp_path / "n.state", "--start", str(tmp_path / "e.json"), *COLUMNS) == 2
-        assert words in capsys.readouterr().err
-    assert watch(tmp_path / "n.state", "--start", str(tmp_path / "none.json"), *COLUMNS) == 2
-    assert "No such file" in capsys.readouterr().err
-    assert watch(tmp_path / "n.state", "--new", "x.csv") == 2
-    assert "does not exist. Start a watch: eqrm watch STATE --start" in capsys.readouterr().err
-
-
 def test_the_domains_that_depend_on_the_certificate_are_left_out(tmp_path: Path) -> None:
     state = tmp_path / "w.state"
     file = evaluation(tmp_path, days(0, 120))

@@ -90,7 +90,7 @@ BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
         ({"domains": WARDS, "losses": LOSSES, "bounds": (1, 0)}, "two finite numbers"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": 1}, "two finite numbers"),
         ({**BINARY, "predictions": np.zeros((4, 2, 2))}, r"got \(4,\) and \(4, 2, 2\)"),
-        ({**BINARY, "predictions": [["a", "b"]] * 4}, "not numbers"),
+        ({**BINARY, "predictions": [["a", "b"]] * 4}, "must be numbers"),
         ({**BINARY, "predictions": [0.5] * 4, "metric": None}, "a name or a function"),
         ({"domains": WARDS, "losses": [1e200, 1.0, -1e200, 1.0]}, "variance overflows"),
         ({"domains": list("abcd"), "losses": [1e300, 1e-300, 1, 1]}, "domain 'a' are so large"),

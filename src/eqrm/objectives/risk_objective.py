@@ -207,6 +207,25 @@ def several_processes() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
+def messages_of_all(message: bytes) -> list[bytes]:
+    """The messages of all processes, in the order of their ranks."""
+    if not several_processes():
+        return [message]
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    own = torch.frombuffer(bytearray(message), dtype=torch.uint8).to(device)
+    size = torch.tensor([len(own)], device=device)
+    lengths = [torch.zeros_like(size) for _ in range(dist.get_world_size())]
+    dist.all_gather(lengths, size)
+    longest = max(int(length) for length in lengths)  # only equal shapes can be gathered
+    padded = nn.functional.pad(own, (0, longest - len(own)))
+    gathered = [torch.zeros_like(padded) for _ in lengths]
+    dist.all_gather(gathered, padded)
+    return [
+        bytes(part[: int(length)].cpu().numpy())
+        for part, length in zip(gathered, lengths, strict=True)
+    ]
+
+
 @dataclass(frozen=True, eq=False)
 class RisksOfAllProcesses(DomainRisks):
     """The risks over all processes, differentiable in the losses of this one."""

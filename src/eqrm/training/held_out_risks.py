@@ -28,10 +28,11 @@ from eqrm.evaluation.measuring.set_metrics import (
 )
 from eqrm.evaluation.references import References, references_of
 from eqrm.level import Level
+from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.predictors.base import LOSSES, Loss, Predictor
 from eqrm.risks import MeasuredRisks, Numbers
 from eqrm.training.device_data import rows_on
-from eqrm.training.processes import messages_of_all, rank, summed, world_size
+from eqrm.training.processes import rank, summed, world_size
 
 QUANTILES = (0.5, 0.9, 1.0)
 LOG_LOSS, SQUARED = "log-loss", "squared"

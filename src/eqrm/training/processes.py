@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective
-from eqrm.objectives.risk_objective import RiskObjective, several_processes
+from eqrm.objectives.risk_objective import RiskObjective, messages_of_all, several_processes
 
 
 def rank() -> int:
@@ -116,22 +116,6 @@ def any_process(flag: bool) -> bool:
         return flag
     raised = torch.tensor([float(flag)])
     return float(summed(raised)) > 0
-
-
-def messages_of_all(message: bytes) -> list[bytes]:
-    """The messages of all processes, in the order of their ranks."""
-    if not several_processes():
-        return [message]
-    own = torch.frombuffer(bytearray(message), dtype=torch.uint8)
-    lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(world_size())]
-    dist.all_gather(lengths, torch.tensor([len(own)]))
-    longest = max(int(length) for length in lengths)  # only equal shapes can be gathered
-    padded = nn.functional.pad(own, (0, longest - len(own)))
-    gathered = [torch.zeros_like(padded) for _ in lengths]
-    dist.all_gather(gathered, padded)
-    return [
-        bytes(part[: int(length)].numpy()) for part, length in zip(gathered, lengths, strict=True)
-    ]
 
 
 def refuse_different(what: str, own: str) -> None:

@@ -16,11 +16,12 @@ from torch import Tensor, nn
 from eqrm.errors import CheckpointError, DomainDataError, EqrmError
 from eqrm.files.archive import flatten, unflatten
 from eqrm.objectives.base import Objective
+from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.predictors.base import Predictor
 from eqrm.training.device_data import Batches
 from eqrm.training.optimizers import Optimizers, WeightAverage
 from eqrm.training.phases import Phases
-from eqrm.training.processes import messages_of_all, rank
+from eqrm.training.processes import rank
 from eqrm.training.training_settings import EarlyStopping, TrainingSettings
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from eqrm.data.tables.frames import in_memory
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.metrics import as_numbers
-from eqrm.objectives.risk_objective import several_processes
+from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks, merged_moments, variances_of
 
 State = dict[str, Any]
@@ -92,9 +91,9 @@ class RiskAccumulator:
     def compute(self) -> MeasuredRisks:
         """The measured risks of all batches of all processes, ready for ``eqrm.evaluate``."""
         whole = self
-        if self.across_processes and several_processes():
+        if self.across_processes:
             whole = RiskAccumulator(across_processes=False)
-            for state in _states_of_all_processes(self.state_dict()):
+            for state in map(json.loads, messages_of_all(json.dumps(self.state_dict()).encode())):
                 whole._add(state["domains"], np.array([state[k] for k in _ROWS]).reshape(3, -1))
         count, mean, squares = torch.from_numpy(whole._sums)
         return MeasuredRisks.of(list(whole._place), count, mean, variances_of(squares, count))
@@ -105,26 +104,3 @@ class RiskAccumulator:
             self._place.setdefault(name, len(self._place))
         ids = np.append(known, [self._place[name] for name in names]).astype(np.int64)
         self._sums = merged_moments(ids, *np.concatenate([self._sums, sums], axis=1))
-
-
-def _states_of_all_processes(state: State) -> list[State]:
-    """Every process's state, in the order of their ranks, on every process.
-
-    As JSON text, padded to one length: gloo and NCCL gather equal shapes only. JSON
-    keeps every digit of a float64, and reading it runs nothing.
-    """
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    text = np.frombuffer(json.dumps(state).encode(), dtype=np.uint8)
-    own = torch.from_numpy(text.copy()).to(device)
-    lengths = [
-        torch.zeros(1, dtype=torch.int64, device=device) for _ in range(dist.get_world_size())
-    ]
-    dist.all_gather(lengths, torch.tensor([len(own)], device=device))
-    longest = max(int(length) for length in lengths)
-    padded = torch.nn.functional.pad(own, (0, longest - len(own)))
-    gathered = [torch.zeros_like(padded) for _ in lengths]
-    dist.all_gather(gathered, padded)
-    return [
-        json.loads(bytes(part[: int(length)].cpu().numpy()))
-        for part, length in zip(gathered, lengths, strict=True)
-    ]

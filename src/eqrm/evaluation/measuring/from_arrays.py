@@ -32,9 +32,6 @@ from eqrm.evaluation.measuring.unusable_rows import (
 )
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks
 
-LARGEST_COUNT = 2.0**53
-"""Above this, float64 cannot represent every integer."""
-
 
 def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
     """The measured risks of every predictor, from the arrays that a specification holds."""
@@ -87,7 +84,8 @@ def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
         losses, expected = _wrong_classes(labels, predictions), Expected(metric, as_classes=True)
         return Measured(_reduced(name, losses, spec.domains, expected, labels, predictions))
     if several:
-        places, given = positions_of(labels.tolist()), _probabilities(name, predictions)
+        places = positions_of(labels.tolist())
+        given: Numbers = as_numbers(predictions.ravel()).reshape(len(labels), -1)
         losses, numbers = class_losses(metric, places, given), places.astype(np.float64)
     else:
         numbers, given = as_numbers(labels), as_numbers(predictions)
@@ -108,17 +106,6 @@ def stacked(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "O" and values.size and isinstance(values[0], (list, np.ndarray)):
         return in_memory([list(row) if np.ndim(row) else [row] for row in values])
     return values
-
-
-def _probabilities(name: str, predictions: NDArray[Any]) -> Numbers:
-    """Probabilities (n, K) of classes as float64."""
-    try:
-        return predictions.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DomainDataError(
-            f"{name}: predictions of shape {predictions.shape} must be probabilities of classes, "
-            "but they are not numbers."
-        ) from None
 
 
 def _wrong_classes(labels: NDArray[Any], predictions: NDArray[Any]) -> Numbers:
@@ -237,7 +224,6 @@ def _refuse_impossible(names: NDArray[Any], n: Numbers, mean: Numbers, variance:
         negative = (n > 1) & ~(np.isfinite(variance) & (variance >= 0.0))
     for values, wrong, rule, advice in (
         (n, uncountable, "n must be an integer of at least 1", "Leave out rows without examples"),
-        (n, n > LARGEST_COUNT, "n must be at most 2^53", "Check n for overflow"),
         (
             mean,
             ~np.isfinite(mean),

@@ -298,8 +298,6 @@ SET_METRICS = {
 def _missing(values: Array) -> Flags:
     if values.dtype.kind == "f":
         return np.isnan(values)
-    if values.dtype.kind in "iub":
-        return np.zeros(values.shape, dtype=bool)
     return np.array([is_missing(value) for value in values.tolist()], dtype=bool)
 
 

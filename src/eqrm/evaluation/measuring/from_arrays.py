@@ -85,7 +85,7 @@ def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
         return Measured(_reduced(name, losses, spec.domains, expected, labels, predictions))
     if several:
         places = positions_of(labels.tolist())
-        given: Numbers = as_numbers(predictions.ravel()).reshape(len(labels), -1)
+        given: Numbers = as_numbers(predictions.ravel()).reshape(-1, predictions.shape[-1])
         losses, numbers = class_losses(metric, places, given), places.astype(np.float64)
     else:
         numbers, given = as_numbers(labels), as_numbers(predictions)

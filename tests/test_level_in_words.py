@@ -29,8 +29,3 @@ from eqrm.level import Level
 def test_a_level_is_said_as_a_share_of_domains(level: Level, share: str, heading: str) -> None:
     assert level.share_in_words == share
     assert level.quantile_in_words == heading
-
-
-def test_levels_that_differ_are_said_differently() -> None:
-    levels = [Level(hundredth / 100) for hundredth in range(101)]
-    assert len({level.share_in_words for level in levels}) == len(levels)

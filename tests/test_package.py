@@ -90,20 +90,6 @@ def test_a_name_that_is_public_further_down_says_where_it_is(package: str) -> No
         assert hasattr(getattr(eqrm, place), name)
 
 
-@pytest.mark.unmeasured
-def test_dir_lists_public_names_before_they_are_loaded() -> None:
-    program = "import eqrm; print(*dir(eqrm))"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert set(eqrm.__all__) <= set(run.stdout.split())
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'Kde'"):
-        _ = eqrm.Kde  # type: ignore[attr-defined]
-
-
 def test_the_version_is_the_installed_distributions() -> None:
     assert eqrm.__version__ == version("eqrm")
 

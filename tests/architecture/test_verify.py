@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -56,54 +54,6 @@ def test_every_check_holds_one_promise_and_the_page_has_the_last_figures(
     assert str(Path.home()) not in recorded
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     assert page_of_promises() in page, "make pages"
-
-
-def test_an_unknown_check_is_refused_with_a_suggestion(
-    choose: Callable[[list[str]], list[Any]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        choose(["linear.sped", "data"])
-    assert stopped.value.code == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "Unknown check 'linear.sped'. Did you mean 'linear.speed'?" in printed.err
-
-
-@pytest.mark.usefixtures("choose")
-def test_ctrl_c_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from verify import run
-
-    def stopped(*given: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, "run_all", stopped)
-    monkeypatch.setattr(run.signal, "signal", lambda *given: None)
-    monkeypatch.setattr(run, "load_checks", lambda module: None)
-    assert run.main(["--only", "linear.speed", "--json", str(tmp_path / "found.json")]) == 130
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert "Stopped after 0 of 1 checks. --resume (make verify RESUME=1) goes on" in printed.err
-
-
-@pytest.mark.usefixtures("choose")
-def test_after_ctrl_c_nothing_keeps_the_program_from_ending(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choose: Callable[[list[str]], list[Any]]
-) -> None:
-    from verify import running
-    from verify.registry import Options
-
-    def interrupted(process: int, options: int) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(running.os, "wait4", interrupted)
-    monkeypatch.setattr(running.subprocess, "Popen", lambda *given, **named: SimpleNamespace(pid=0))
-    (check,) = choose(["linear.speed"])
-    with pytest.raises(KeyboardInterrupt):
-        running.Processes(Options(workers=1, output=tmp_path)).run(check, 1)
-    clocks = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
-    assert all(clock.finished.is_set() for clock in clocks)
 
 
 @pytest.mark.usefixtures("choose")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -93,14 +92,3 @@ def test_pacs_trains_a_few_steps_on_images_in_folders(tmp_path: Path) -> None:
     assert trained.predictor.head.out_features == 2  # type: ignore[union-attr]
     assert trained.risks["test"].domains == ("art_painting",)
     assert torch.isfinite(torch.tensor(trained.risks["test"].mean))
-
-
-def _module(path: Path) -> object:
-    """An example script as a module."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module

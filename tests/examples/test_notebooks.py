@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,22 +49,3 @@ def test_every_cell_runs_and_shows_something(
     assert all("<table" in each._repr_html_() or "<p>" in each._repr_html_() for each in tables)
     if path.stem == "train_for_a_level":
         assert any(each is True for each in shown)  # loaded models predict the same
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_kernel_of_jupyter_executes_it(path: Path, tmp_path: Path) -> None:
-    if not (find_spec("nbclient") and find_spec("ipykernel")):
-        pytest.skip("nbclient and ipykernel are not installed: make .venv/.ready-docs")
-    import nbformat
-    from nbclient import NotebookClient
-
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
-    kinds = {
-        kind
-        for cell in notebook.cells
-        for output in cell.get("outputs", ())
-        for kind in output.get("data", {})
-    }
-    assert {"text/html", "image/png"} <= kinds

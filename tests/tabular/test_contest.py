@@ -91,13 +91,6 @@ def test_the_average_may_be_above_that_of_plain_training_by_the_budget_alone(
     assert wider.candidates[wider.place()].way == TRAINED
 
 
-def test_the_budget_of_risks_below_zero_is_a_share_of_their_size() -> None:
-    plain = base() - 5.0
-    found = contest({linear(ERM): plain, linear(TRAINED): plain + 0.4})
-    assert found.allowed().all()
-    assert not contest({linear(ERM): plain, linear(TRAINED): plain + 0.6}).allowed()[1]
-
-
 @pytest.mark.parametrize(
     ("what", "why"),
     [("rankings", "orders rows much worse"), ("spreads", "predictions hardly vary")],

@@ -16,7 +16,6 @@ from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import eqrm
@@ -61,18 +60,6 @@ def test_an_estimator_of_the_users_competes_and_is_chosen_where_it_is_better(fou
     expected = alone.predict_proba((X - X.mean(axis=0)) / X.std(axis=0))[:, 1]
     np.testing.assert_allclose(plain["p_1"], expected, atol=0.02)
     assert "forest" in str(found.decision)
-
-
-def test_its_risks_are_those_of_folds_of_whole_domains(found: Any) -> None:
-    frame = rings()
-    model = found.models["forest, plain"]
-    X = model.preprocessor.encoder.transform({n: frame[n].to_numpy() for n in ("a", "b")})
-    folds = eqrm.estimators.DomainKFold(8, random_state=0)
-    judged = eqrm.evaluate_model(
-        FOREST, X, frame["inside"], frame["ward"], cv=folds, clip=1e-6, name="forest"
-    )
-    expected = found.evaluation["forest, plain"].risks
-    np.testing.assert_allclose(judged["forest"].risks, expected, rtol=0.02)
 
 
 def test_models_of_the_users_stay_in_memory_and_saving_them_is_refused(
@@ -180,21 +167,6 @@ def test_in_time_each_domain_is_judged_by_earlier_ones_and_the_first_are_not_jud
     risks = found["model"].risks
     assert risks[15:20].min() > risks[:15].max()
     assert found.time_order is not None
-
-
-def test_numbers_hard_classes_and_groups_are_judged_too() -> None:
-    X, y, day = rows()
-    assert eqrm.evaluate_model(Ridge(), X, X[:, 0], day, cv=5).loss == "squared"
-    assert eqrm.evaluate_model(LinearSVC(), X, y, day, cv=5).loss == "0-1"
-    three = np.digitize(X[:, 1], [-0.5, 0.5])
-    assert eqrm.evaluate_model(LogisticRegression(), X, three, day, cv=5).loss == "log-loss"
-    member = np.arange(len(y)) % 2
-    nested = eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=5, within=member)
-    assert (len(nested.domains), nested.nesting is not None) == (60, True)
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    found = eqrm.evaluate_model(LogisticRegression(), frame, pd.Series(y), list(day), cv=5)
-    plain = eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=5)
-    np.testing.assert_array_equal(found["model"].risks, plain["model"].risks)
 
 
 def test_what_cannot_be_cross_fitted_is_refused_in_words() -> None:

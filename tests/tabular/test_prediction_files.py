@@ -39,7 +39,6 @@ def saved_model(file: Path) -> Path:
 
 KINDS = {
     "int64": lambda ill: pa.array(ill, pa.int64()),
-    "int8": lambda ill: pa.array(ill, pa.int8()),
     "bool": lambda ill: pa.array(ill.astype(bool)),
     "double": lambda ill: pa.array(ill, pa.float64()),
     "text": lambda ill: pa.array(np.where(ill, "yes", "no")),
@@ -95,8 +94,7 @@ def test_in_csv_classes_are_spelled_as_the_target_is(kind: str, tmp_path: Path) 
     assert judged.risk_table().cells["prediction"][0].value == pytest.approx(wrong.mean())
 
 
-@pytest.mark.parametrize("kind", ["int64", "text"])
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(("kind", "ending"), [("int64", "csv"), ("text", "parquet")])
 def test_two_classes_are_judged_by_a_probability_per_class_or_by_the_class(
     kind: str, ending: str, tmp_path: Path
 ) -> None:

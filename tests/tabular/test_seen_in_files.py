@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import run
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.reading import read_table
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
@@ -163,16 +162,3 @@ def test_corrected_predictions_mark_what_the_correction_was_fitted_on(tmp_path: 
     (tmp_path / "c.json").write_text(json.dumps(content))
     with pytest.raises(DataFileError, match=r"domain_columns is None; seen is None"):
         SavedCorrection.read(tmp_path / "c.json")
-
-
-def test_from_training_to_a_certificate_about_unseen_domains_alone(
-    trained: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, model = trained
-    output = str(tmp_path / "p.parquet")
-    assert run(capsys, "predict", str(model), str(path), "--output", output)[0] == 0
-    command = ["evaluate", output, "--domain", "day", "--label", "ill", "--prediction", "p_{class}"]
-    code, out, _ = run(capsys, *command, "--alpha", ".7", "--no-references")
-    assert code == 0
-    assert "Left out because training has seen them: 20 domains ('2013-01-01'," in out
-    assert "the same distribution as these 10." in out

@@ -44,14 +44,6 @@ def test_a_weight_counts_rows(classes: int) -> None:
         np.testing.assert_allclose(found, expected, rtol=5e-3)
 
 
-def test_balanced_classes_count_the_same() -> None:
-    table = world()
-    found = trained_on(table, plan_of(measure="mean", class_weight="balanced"))
-    base = found.evaluation["base rate"].risks
-    assert base.mean() == pytest.approx(np.log(2), rel=0.01)
-    assert any("class weights (" in note for note in found.notes)
-
-
 def test_the_variance_of_a_weighted_risk_is_that_of_a_ratio() -> None:
     rng = np.random.default_rng(0)
     from eqrm.domains import NumberedDomains

@@ -122,27 +122,3 @@ def test_the_site_builds_without_warnings_and_its_links_work(tmp_path: Path) -> 
     assert re.search(r"links inside the site, 0 of them broken", run.stdout)
     for name in ("index", "reference/objectives", "tutorials/first-table", "search"):
         assert (tmp_path / "site" / "html" / f"{name}.html").is_file()
-
-
-@pytest.mark.full
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning")
-@pytest.mark.parametrize(
-    ("line", "warning"),
-    [
-        ("[x](index.md#nowhere)", "myst.xref_missing"),
-        ("[x](nowhere.md)", "myst.xref_missing"),
-        ("![x](nowhere.svg)", "image.not_readable"),
-    ],
-)
-def test_a_broken_link_fails_the_build(
-    line: str, warning: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("sphinx", reason="the extra 'docs' is not installed: make docs")
-    import build_site
-
-    for folder in ("source", "extra"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "source" / "index.md").write_text(f"# Title\n{line}\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="see the warnings above"):
-        build_site.run_sphinx(tmp_path / "source", tmp_path / "html")
-    assert warning in capfd.readouterr().err

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 
 from eqrm.errors import LevelError
+from eqrm.text import shortened
 
 _TAIL_FORM = re.compile(r"^1\s*-\s*e\s*\^?\s*\(?\s*(-[0-9.]+(?:e[+-]?[0-9]+)?)\s*\)?$", re.I)
 
@@ -242,10 +243,8 @@ def normal_upper_quantile(log_tail: float) -> float:
 def _number(value: object, name: str) -> float:
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise LevelError(f"{name} must be a number, got {value!r}.") from None
-    except OverflowError:
-        raise LevelError(f"{name} is an integer of more than 300 digits: no level.") from None
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if math.isnan(number):
-        raise LevelError(f"{name} must be a number, got NaN.")
+        raise LevelError(f"{name} must be a number, got {shortened(repr(value))}.")
     return number

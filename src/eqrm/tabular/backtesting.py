@@ -81,13 +81,10 @@ class FitSettings:
     task: str = AUTO
     seed: int = 0
     settings: Mapping[str, Any] | None = None
-    unseen: str = "warn"
 
     def plans(self) -> dict[str, TrainingPlan]:
         """A training plan for each way, checked."""
-        shared = {
-            name: getattr(self, name) for name in ("model", "task", "seed", "settings", "unseen")
-        }
+        shared = {name: getattr(self, name) for name in ("model", "task", "seed", "settings")}
         return {
             way: TrainingPlan.of(
                 None if way == WORST else self.levels,

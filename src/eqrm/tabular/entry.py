@@ -179,8 +179,7 @@ def own_name(data: Any) -> str:
     """What the user's table is called; a file may hide one that ships with eqrm."""
     if is_frame(data):
         return "a table in memory"
-    hides = "the file or folder of that name hides the table that ships with eqrm"
-    return f"{data} ({hides})" if data in BUILT_IN else str(data)
+    return f"{data} (a file that hides the table of eqrm)" if data in BUILT_IN else str(data)
 
 
 def read_any_table(

@@ -87,12 +87,17 @@ def prepare(
     if test is not None:
         with problems.noted():
             refuse_shared_domains(train, test)
-    preprocessor = None
+    preprocessor: Any = None
     with problems.noted():
-        preprocessor = TablePreprocessor.fit(train, plan.task, **encoding(plan, train))
+        preprocessor = TablePreprocessor.fit(
+            train,
+            plan.task,
+            max_missing=plan.max_missing,
+            native=plan.takes_missing,
+            missing_values=train.missing_values,
+            rows="training rows",
+        )
     problems.refuse("The table", alone=True)
-    if preprocessor is None:
-        raise TypeError("a table without problems can be encoded")
     task, encoder = preprocessor.task, preprocessor.encoder
     labels: list[Any] = []
     noted: list[str] = []
@@ -110,12 +115,7 @@ def prepare(
     with problems.noted():
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)
-    told = [
-        *task.note(train.target),
-        *train.notes,
-        *encoder.notes,
-        *noted,
-    ]
+    told = [*task.note(train.target), *train.notes, *encoder.notes, *noted]
     told += _order_note(train, test, in_time, ordered)
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
@@ -129,16 +129,6 @@ def prepare(
     return PreparedTraining(
         encoded[0], aside, preprocessor, seen, once, in_time, ordered, everything
     )
-
-
-def encoding(plan: TrainingPlan, table: Table) -> dict[str, Any]:
-    """How columns become features for this plan: options of :meth:`TableEncoder.fit`."""
-    return {
-        "max_missing": plan.max_missing,
-        "native": plan.takes_missing,
-        "missing_values": table.missing_values,
-        "rows": "training rows",
-    }
 
 
 def inspect_columns(
@@ -288,11 +278,7 @@ def refuse_few_domains(table: Table, what: str = "train on") -> None:
 
 
 def refuse_shared_domains(train: Table, test: Table) -> None:
-    """Raise if a domain is in both tables, or if the test table lacks a column.
-
-    Also refused is a single domain to evaluate on. Where domains are nested, groups
-    take their place.
-    """
+    """Raise if a domain (or group) is in both tables, or if the test table lacks something."""
     seen, unit, problems = SeenDomains.of(train.unit_names), train.unit, Problems()
     shared = seen.among(test.unit_names)
     if shared:

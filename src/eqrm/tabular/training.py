@@ -28,7 +28,7 @@ from eqrm.tabular.choosing.cross_fitting import Comparison
 from eqrm.tabular.choosing.leaks import leaks_of
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.preparation import PreparedTraining, prepare
+from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
 from eqrm.tabular.references import measured_rows
 from eqrm.tabular.steps import Inside
 
@@ -115,7 +115,7 @@ def train_prepared(
     if prepared.test is not None:
         progress("fitting the models for the domains kept aside")
         models = dict(fitted_models(compared, refit, prepared))
-        aside = _kept_aside(models, prepared, prepared.everything is not None)
+        aside = _kept_aside(models, prepared, prepared.test)
     if prepared.test is None or prepared.everything is not None:
         progress("fitting the models to all domains")
         models = dict(fitted_models(compared, refit, whole))
@@ -138,11 +138,8 @@ def train_prepared(
 
 
 def _kept_aside(
-    models: Mapping[str, TableModel], prepared: PreparedTraining, refitted: bool
+    models: Mapping[str, TableModel], prepared: PreparedTraining, rows: EncodedPart
 ) -> KeptAside:
-    rows = prepared.test
-    if rows is None:
-        raise TypeError("there are domains kept aside")
     with config_context(assume_finite=True):
         scores = {n: each.estimator._checked_scores(rows.matrix) for n, each in models.items()}
     risks = measured_rows(scores, rows, prepared.task)
@@ -152,7 +149,7 @@ def _kept_aside(
         began = dict(zip(split.test, split.test_times, strict=True))
         times = np.array([began[str(name)] for name in judged.domains])
         judged = replace(judged, order=DomainOrder(times, split.order))
-    return KeptAside(judged, split, refitted)
+    return KeptAside(judged, split, prepared.everything is not None)
 
 
 def fitted_models(

@@ -38,6 +38,10 @@ MOST_WARNINGS, MOST_ROWS = 3, 8
 def first_screen(training: TableTraining, confidence: float, source: str = "") -> str:
     """What a command prints: what was done, the decision, the models, what to expect and mind."""
     decision = training.decision
+    worst = [
+        f"{one_line(name)} {as_risk(risk)}"
+        for name, risk in worst_of(training.evaluation, decision.chosen)
+    ]
     parts = [
         opening(training, source),
         str(decision),
@@ -45,7 +49,7 @@ def first_screen(training: TableTraining, confidence: float, source: str = "") -
         "\n".join(
             [
                 *(f"{name:<9}{each}" for name, each in expected(training, confidence).items()),
-                f"Look at  {', '.join(_worst(training))}: the highest risks",
+                f"Look at  {', '.join(worst)}: the highest risks",
                 *(f"Mind     {each}" for each in minded(training, confidence)),
             ]
         ),
@@ -204,8 +208,8 @@ def in_words(training: TableTraining, warned: Warned) -> str:
         average = f" and on the average {one}" if warned.kind != "guessing" else ""
         names = ", ".join(one_line(name) for name in warned.names[:MOST_LISTED])
         return (
-            f"in {_in_ten(warned.share)} of 10 {several} it is worse than the {warned.text}"
-            f"{average}: {names}{' …' if len(warned.names) > MOST_LISTED else ''}"
+            f"in {round(10.0 * warned.share) or 'less than 1'} of 10 {several} it is worse than "
+            f"the {warned.text}{average}: {names}{' …' if len(warned.names) > MOST_LISTED else ''}"
         )
     if warned.kind == "perfect":
         (measure,) = list(training.skills[training.decision.chosen].named)[:1]
@@ -266,16 +270,6 @@ def candidates_table(contest: Contest) -> str:
         "Harrell–Davis estimates; candidates are compared by an average over levels near α, within "
         f"{contest.budget:.0%} of the mean risk of plain training.\n{aligned(rows)}"
     )
-
-
-def _worst(training: TableTraining) -> list[str]:
-    found = worst_of(training.evaluation, training.decision.chosen)
-    return [f"{one_line(shortened(name, 40))} {as_risk(risk)}" for name, risk in found]
-
-
-def _in_ten(share: float) -> str:
-    tenths = round(10.0 * share)
-    return str(tenths) if tenths else "less than 1"
 
 
 CHOSEN = "to use"

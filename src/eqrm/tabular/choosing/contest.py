@@ -48,20 +48,16 @@ class Decision:
     """What to use for a level, instead of what, and how sure that is.
 
     Attributes:
-        level: α.
-        chosen: the name of the model to use.
-        plain: the name of the reference: plain training, of the best family.
-        sureness: "clear", "likely" or "a toss-up", that the chosen one has a lower quantile.
-        probability: of that.
-        quantile: the α-quantile of risk of the chosen model over new domains, corrected for the
-            choice having been made on the same domains.
-        plain_quantile: that of the reference.
-        change, low, high: from the reference to the chosen one, as a share, with its interval.
+        chosen, plain: the names of the model to use and of the reference, plain training of the
+            best family.
+        sureness, probability: "clear", "likely" or "a toss-up", that the chosen one has a lower
+            quantile, and how probable that is.
+        quantile, plain_quantile: the α-quantile of risk over new domains of both, the first one
+            corrected for the choice having been made on the same domains.
+        change, low, high: of the quantile, from the reference on, as a share, with its interval.
         price: the change of the mean risk, as a share.
-        mean, plain_mean: mean risks.
         rival: where plain training is chosen, the best of the others, and how it compares.
         domains: on how many domains all this rests.
-        confidence: of the interval.
         asked: whether the user asked for this measure, so that nothing was decided.
         domain: the column that names the domains.
     """
@@ -222,12 +218,8 @@ class Contest:
     @property
     def plain(self) -> int:
         """The reference: of plain trainings the one with the lowest mean risk."""
-        means = [r.mean() if c.plain else np.inf for c, r in self._pairs]
-        return int(np.argmin(means))
-
-    @property
-    def _pairs(self) -> list[tuple[Candidate, Array]]:
-        return list(zip(self.candidates, self.risks, strict=True))
+        plain = [each.plain for each in self.candidates]
+        return int(np.where(plain, self.risks.mean(axis=1), np.inf).argmin())
 
     def place(self, risks: Array | None = None) -> int:
         """The candidate that the rule takes by these risks, by default by those of all domains."""

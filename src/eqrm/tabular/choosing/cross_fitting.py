@@ -39,7 +39,6 @@ from eqrm.evaluation.references import cross_fitted_constants
 from eqrm.level import Level
 from eqrm.linear.scored_rows import probabilities_of
 from eqrm.linear.solving.search import SOLVES_TOLD
-from eqrm.risks import MeasuredRisks
 from eqrm.tabular.choosing.candidates import Candidate, Family, families
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.plan import TrainingPlan
@@ -258,8 +257,8 @@ class Comparison:
         skills = {name: self._skill(each, rows.labels) for name, each in scores.items()}
         names = next(iter(risks.values())).domains
         constants = {}
-        for name, (known, skill) in self._constants().items():
-            constants[name], skills[name] = known.only(list(names)), skill
+        for name, each in self._constants().items():
+            constants[name], skills[name] = each.risks.only(list(names)), each.skill
         order = self.order(names) if self.prepared.ordered else None
         nesting = rows.table.key if rows.table.unit == "group" else None
         if nesting is not None:
@@ -274,14 +273,13 @@ class Comparison:
         )
         return found, tuple(constants), skills
 
-    def _constants(self) -> dict[str, tuple[MeasuredRisks, Skill]]:
+    def _constants(self) -> Mapping[str, Any]:
         """Each domain by constants of the others."""
         task, labels = self.prepared.task, self.rows.labels.astype(np.float64)
         domains = self.rows.table.numbered_domains
         classes, names = len(task.classes), tuple(domains.names)
         counted = LabelStatistics.of_rows(names, domains.ids, labels, classes, self.rows.weights)
-        found = cross_fitted_constants(counted, metric_of(task.metric), several=classes > 2)
-        return {name: (each.risks, each.skill) for name, each in found.items()}
+        return cross_fitted_constants(counted, metric_of(task.metric), several=classes > 2)
 
     @contextmanager
     def noting(self, name: str, fits: int = 0) -> Iterator[None]:

@@ -57,8 +57,3 @@ def test_the_check_passes_at_the_budget_and_fails_a_line_beyond(
     said = capsys.readouterr().err
     assert "src has 6 lines, 1 more than its budget of 5" in said
     assert "raise src-lines under [tool.eqrm.size]" in said
-
-
-def test_every_part_of_python_and_the_docs_have_a_budget() -> None:
-    budgets = size.budgets_of(ROOT)
-    assert set(budgets) == {"src-lines", "studies-lines", "tests-lines", "rest-lines", "docs-kB"}

@@ -127,16 +127,6 @@ def test_a_model_with_a_lower_quantile_than_the_chosen_one_says_why_it_was_not_c
     assert not rows[1].endswith("higher")
 
 
-def test_a_bound_stands_beside_the_bound_of_a_guess_where_that_is_lower() -> None:
-    rng = np.random.default_rng(0)
-    site = np.repeat(np.arange(60), 20)
-    noise = {"x": rng.normal(size=1200), "y": rng.integers(0, 2, 1200), "site": site}
-    found = eqrm.train(pd.DataFrame(noise), "y", "site", model="linear", surrogate="eqrm")
-    own = found.evaluation.certificate(0.9, predictor=found.decision.chosen).bound
-    assert own > np.log(2.0)
-    assert "above the 0.693 of the 50/50 guess" in found.summary
-
-
 def reversed_slopes(domains: int, seed: int, rows: int = 60) -> Table:
     """A feature that misleads in 15% of the domains; another means the same everywhere."""
     rng = np.random.default_rng(seed)

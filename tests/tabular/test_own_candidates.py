@@ -87,10 +87,8 @@ def test_names_are_escaped_in_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"forest": "a name"}, r"The candidate 'forest' must be an estimator of scikit-learn"),
         ({"forest": RandomForestClassifier}, r"must be an estimator of scikit-learn"),
         ({"logistic": LogisticRegression()}, r"A candidate cannot be called 'logistic'"),
-        ({3: LogisticRegression()}, r"A candidate cannot be called 3: choose a text"),
         ({"a\nb": LogisticRegression()}, r"A candidate cannot be called 'a\\nb': choose a text"),
         ([LogisticRegression()], r"candidates must be a mapping of names to estimators"),
         ({"ridge": Ridge()}, r"'ridge', Ridge, has no predict_proba"),
@@ -174,23 +172,12 @@ def test_what_cannot_be_cross_fitted_is_refused_in_words() -> None:
     mixed = list(KFold(5, shuffle=True, random_state=0).split(X))
     with pytest.raises(DomainDataError, match="A fold trains and tests on the same domains"):
         eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=mixed)
-    with pytest.raises(SettingError, match="cv must be an integer of at least 2"):
-        eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=1)
-    with pytest.raises(DomainDataError, match="There is 1 domain: with cv, at least 2 are needed"):
-        eqrm.evaluate_model(LogisticRegression(), X, y, np.zeros(len(y)), cv=5)
     rare = np.where(day == 3, "maybe", y)
     with pytest.raises(DomainDataError, match=r"class 'maybe' occurs in too few domains"):
         eqrm.evaluate_model(LogisticRegression(), X, rare, day, cv=5)
     twice = [(np.flatnonzero(day > 4), np.flatnonzero(day <= 4))] * 2
     with pytest.raises(SettingError, match="Every domain must be tested on once"):
         eqrm.evaluate_model(LogisticRegression(), X, y, day, cv=twice)
-
-    class Constant:
-        def predict(self, X: Any) -> Any:
-            return np.zeros(len(X))
-
-    with pytest.raises(SettingError, match="A Constant has no fit: leave out cv"):
-        eqrm.evaluate_model(Constant(), X, X[:, 0], day, cv=5)
     frozen = FrozenEstimator(LogisticRegression().fit(X, y))
     with pytest.raises(SettingError, match="A FrozenEstimator stays fitted when it is cloned"):
         eqrm.evaluate_model(frozen, X, y, day, cv=5)

@@ -62,7 +62,7 @@ def first_screen(training: TableTraining, confidence: float, source: str = "") -
 
 def opening(training: TableTraining, source: str = "") -> str:
     """What was done, in one line."""
-    one, several = plural(domain_column(training))
+    one, several = plural(training.decision.domain)
     loss = loss_in_words(training.evaluation.loss)
     start = f"{source}: " if source else ""
     rows = f"{training.rows:,} rows"
@@ -72,11 +72,6 @@ def opening(training: TableTraining, source: str = "") -> str:
         f"{start}{training.domains:,} {several}, {rows}; risk = mean {loss} of a {one} (lower is "
         "better)"
     )
-
-
-def domain_column(training: TableTraining) -> str:
-    """The column that names the domains."""
-    return next(iter(training.models.values())).preprocessor.domain_name
 
 
 def models_table(training: TableTraining) -> str:
@@ -135,7 +130,7 @@ def expected(training: TableTraining, confidence: float) -> dict[str, str]:
         aside = training.aside
         proven = expectation(aside.evaluation, decision.chosen, decision.level, confidence)
         number = len(aside.evaluation.domains)
-        several = plural(domain_column(training))[1]
+        several = plural(training.decision.domain)[1]
         kept = f"{number:,} {several} kept aside"
         if proven.bound is None:
             told["Certify"] = f"no certificate from {kept}: {_refused(proven, several)}"
@@ -151,7 +146,7 @@ def expected(training: TableTraining, confidence: float) -> dict[str, str]:
 
 
 def _expected(training: TableTraining, found: Expectation, confidence: float, level: Level) -> str:
-    several = plural(domain_column(training))[1]
+    several = plural(training.decision.domain)[1]
     if found.bound is None:
         return f"no bound on the risk of new {several}: {_refused(found, several)}"
     enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
@@ -196,7 +191,7 @@ def minded(training: TableTraining, confidence: float) -> list[str]:
 
 def in_words(training: TableTraining, warned: Warned) -> str:
     """A warning in one line."""
-    one, several = plural(domain_column(training))
+    one, several = plural(training.decision.domain)
     if warned.kind == "serial":
         return (
             f"{several} next to each other in time resemble each other: intervals are for blocks "

@@ -88,11 +88,6 @@ def test_a_domain_named_twice_or_unknown_is_refused() -> None:
         data.select([3])
 
 
-def test_a_test_domain_that_is_also_trained_on_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"'b' is in train and in test"):
-        three_domains().splits(train=["a", "b"], test=["b"])
-
-
 def test_splits_keep_whole_domains_apart_and_lose_none() -> None:
     names = [f"d{i}" for i in range(20)]
     ids = torch.arange(200) % 20

@@ -137,10 +137,7 @@ def test_no_images_no_archive_and_no_folder_are_said(tmp_path: Path) -> None:
     ("name", "folder"),
     [
         ("PACS", "PACS"),
-        ("VLCS", "VLCS"),
         ("OfficeHome", "office_home"),
-        ("TerraIncognita", "terra_incognita"),
-        ("DomainNet", "domain_net"),
     ],
 )
 def test_the_folders_of_domainbed_are_found_under_the_data_root(

@@ -75,10 +75,8 @@ def test_the_seed_decides_digits_and_colours(generated: Any) -> None:
     ("settings", "words"),
     [
         ({"flips": [1.1]}, r"from 0 to 1, got 1\.1"),
-        ({"flips": []}, "At least one flip"),
         ({"size": 20}, "28 .* or 14"),
         ({"split": "tset"}, "Did you mean 'test'"),
-        ({"label_noise": "much"}, "label_noise must be a number from 0 to 1"),
         ({"stand_in": "yes"}, "stand_in must be"),
         ({"flip": [0.1]}, "no setting 'flip'. Did you mean 'flips'"),
     ],
@@ -103,7 +101,6 @@ def test_a_turn_by_a_right_angle_moves_pixels_and_any_other_agrees_with_scipy() 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "not an idx file"),
         (b"GIF89a....", "not an idx file"),
         (bytes([0, 0, 8, 3, 0, 0]), "states"),
         (
@@ -114,7 +111,6 @@ def test_a_turn_by_a_right_angle_moves_pixels_and_any_other_agrees_with_scipy() 
             idx_bytes(np.zeros((2, 3), np.uint8)) + b"x",
             r"holds 7 bytes of data, .* states \(\[2, 3\]\)",
         ),
-        (gzip.compress(bytes(1000), mtime=0)[:-9], "truncated"),
         (b"\x1f\x8b" + bytes(50), "truncated"),
         (b"\x80\x04\x95" + bytes(90), "not an idx file"),
     ],

@@ -92,17 +92,6 @@ def test_fingerprints_are_rdkits(table: Path) -> None:
     assert data.y.shape[1] == 1
 
 
-def test_the_second_reading_comes_from_the_cache(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = read(table)
-    monkeypatch.setattr("eqrm.data.datasets.molecules.parsed", None)  # would fail if it were called
-    again = read(table)
-    assert again.names == first.names
-    rows = torch.arange(len(first))
-    assert torch.equal(first.rows(rows).x.edge_index, again.rows(rows).x.edge_index)
-
-
 def test_a_damaged_cache_is_made_again(table: Path, own_cache: Path) -> None:
     first = read(table)
     (kept,) = own_cache.iterdir()

@@ -126,14 +126,6 @@ def test_domains_are_drawn_uniformly(number: int) -> None:
 
 
 @pytest.mark.unmeasured
-def test_domains_are_drawn_in_proportion_to_their_examples() -> None:
-    for repeat in (False, True):
-        batches = DomainBatches(IDS, 1, 1, over="examples", repeat_domains=repeat)
-        counts = np.bincount([int(IDS[next(batches)]) for _ in range(2000)], minlength=len(SIZES))
-        assert chi_square_accepts(counts, np.array(SIZES))
-
-
-@pytest.mark.unmeasured
 def test_the_second_domain_is_drawn_in_proportion_to_what_is_left() -> None:
     sizes = np.array([6, 3, 1])
     batches = DomainBatches(domains_of_sizes(sizes.tolist()), 2, 1, over="examples")

@@ -92,23 +92,6 @@ def test_mistakes_are_named(tmp_path: Path, text: str, options: dict, words: str
         read(tmp_path, text, **options)
 
 
-def test_dates_are_domains_and_features(tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {"day": pd.to_datetime(["2013-01-01", "2013-01-02"]).date, "x": [1, 2], "y": [0, 1]}
-    )
-    frame.to_parquet(tmp_path / "t.parquet", index=False)
-    assert read_table(tmp_path / "t.parquet", "y", "day").domain_names == (
-        "2013-01-01",
-        "2013-01-02",
-    )
-    assert read_table(tmp_path / "t.parquet", "y", "x").dates == ("day",)
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    csv = read_table(tmp_path / "t.csv", "y", "x").columns["day"]
-    assert csv.tolist() == read_table(tmp_path / "t.parquet", "y", "x").columns["day"].tolist()
-    assert csv.tolist() == read_table(frame, "y", "x").columns["day"].tolist()
-    assert read_table(tmp_path / "t.csv", "y", "x", categories=["day"]).categories == ("day",)
-
-
 ODD_FILES = {
     "mixed line ends": b"hospital,note,x,y\r\nA,a,1,0\n\nB,b,2,1\r\n",
     "semicolons": b"hospital;note;x;y\nA;a;1;0\nB;b;2;1\n",

@@ -15,19 +15,6 @@ def small() -> Table:
     return Table({"age": [30, 40, 50], "ward": ["A", "B", "A"]}, [0, 1, 1], [7, 7, 8])
 
 
-def test_the_frame_holds_everything() -> None:
-    frame = small().frame()
-    expected = pd.DataFrame(
-        {
-            "age": [30.0, 40, 50],
-            "ward": ["A", "B", "A"],
-            "target": [0.0, 1, 1],
-            "domain": ["7", "7", "8"],
-        }
-    )
-    pd.testing.assert_frame_equal(frame, expected, check_dtype=False)
-
-
 def test_rows_of_domains() -> None:
     assert small().in_domains(["7"]).columns["age"].tolist() == [30, 40]
     with pytest.raises(DomainDataError, match=r"Unknown domain '9'.*Choose from: 7, 8"):

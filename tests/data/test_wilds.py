@@ -19,7 +19,7 @@ from data.wilds_layout import (
     write_ogb_molpcba,
 )
 from eqrm.data.datasets.chemistry import graphs_of, parsed
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, DomainDataError
 
 
 @pytest.fixture(autouse=True)
@@ -90,12 +90,6 @@ def test_metadata_that_lost_rows_are_refused(tmp_path: Path) -> None:
     path.write_text("".join(lines[: len(lines) // 2]))
     with pytest.raises(DataFileError, match=r"no row has .*Rows are missing"):
         eqrm.dataset("iwildcam", tmp_path, size=8)
-
-
-def test_a_wrong_split_is_refused(tmp_path: Path) -> None:
-    for name in ("iwildcam", "ogb-molpcba"):
-        with pytest.raises(SettingError, match="Did you mean 'test'"):
-            eqrm.dataset(name, tmp_path, split="tets")
 
 
 @pytest.mark.parametrize("with_groups", [True, False])

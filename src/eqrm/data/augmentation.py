@@ -36,9 +36,9 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 class AugmentationDraws(NamedTuple):
     """What happens to each of n images.
 
-    ``crops`` (n, 4) are top, left, height and width in pixels, ``flipped`` (n,) and ``grey`` (n,)
-    are flags. ``factors`` (n, 4) are those of brightness, contrast and saturation, and the shift
-    of the hue in turns; ``order`` (n, 4) is the order in which they are applied, by number.
+    ``crops`` (n, 4) are top, left, height and width in pixels; ``factors`` (n, 4) those of
+    brightness, contrast and saturation, and the shift of the hue in turns; ``order`` (n, 4) is that
+    of these.
     """
 
     crops: Tensor

@@ -89,26 +89,22 @@ class SamplerSettings:
 class DomainBatches:
     """Batches of the row numbers of d domains × k examples: a ``batch_sampler`` of a DataLoader.
 
-    Iterating gives one epoch of lists, with fresh draws each time; ``next(batches)`` gives the
-    next batch as a tensor, without end.
+    Iterating gives one epoch of lists, with fresh draws each time; ``next(batches)`` gives the next
+    batch as a tensor, without end. An epoch has ``steps`` batches; unless given, as many as show as
+    many examples as there are.
 
     Args:
         data: the data, or the (n,) domains of its examples.
-        domains_per_batch: d; ``None`` takes all domains every time.
-        examples_per_domain: k; ``None`` takes whole domains. A domain with fewer examples
-            gives all it has.
-        over: draw domains uniformly (``"domains"``), or in proportion to their number of
-            examples (``"examples"``).
+        domains_per_batch, examples_per_domain: d and k; ``None`` takes all domains, or whole ones.
+            A domain with fewer examples gives all it has.
+        over: draw domains uniformly (``"domains"``), or in proportion to their number of examples
+            (``"examples"``).
         repeat_domains: whether a batch may hold the same domain more than once.
-        repeat_examples: draw a domain's examples with replacement. Otherwise its visits go
-            through a permutation of its examples, k at a time, and then through a new one;
-            what does not fill a visit is left out of that round.
-        seed: same seed, same batches, whatever the number of processes.
-        rank, world_size: this process and how many there are. All draw the same batch, and
-            each yields its part.
-        across: what a process gets: every world_size-th domain whole (``"domains"``), or
-            every world_size-th example (``"examples"``).
-        steps: batches in an epoch; as many as show as many examples as there are, unless given.
+        repeat_examples: draw a domain's examples with replacement. Otherwise its visits go through
+            a permutation of its examples, k at a time, and then through a new one; what does not
+            fill a visit is left out of that round.
+        rank, world_size, across: each of several processes yields its part of the same batch:
+            every world_size-th domain whole, or every world_size-th example.
 
     A batch is a function of the seed, the step and how often each domain was visited, so
     ``state_dict`` is small and a resumed stream is the same stream, also on another number of

@@ -71,17 +71,12 @@ class DomainData:
         y: targets, a tensor with first dimension n. NaN stands for a label that is missing.
         domains: (n,) integers from 0 to m − 1; every domain has an example.
         names: m different names, one per domain.
-        target_names: the names of the classes, if y holds their numbers, or of the columns of
-            y; empty where they have none.
-        parts: names for sets of domains, such as the published ``"train"`` and ``"test"``. Such
-            a name may be given wherever domains are named.
+        target_names: names of the classes whose numbers y holds, or of its columns, or none.
+        parts: names for sets of domains, such as the published ``"train"`` and ``"test"``.
         notes: messages about what was filled in or left out when the data was made.
 
-    >>> data = DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b"))
-    >>> len(data), data.num_domains, data.counts
-    (3, 2, tensor([1, 2]))
-    >>> data.rows(torch.tensor([2])).domains
-    tensor([1])
+    >>> DomainData(torch.zeros(3, 2), torch.ones(3), torch.tensor([0, 1, 1]), ("a", "b")).counts
+    tensor([1, 2])
     """
 
     x: Any

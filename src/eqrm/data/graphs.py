@@ -1,7 +1,4 @@
-"""Graphs as plain tensors: many of them stored end to end, and batches of some of them.
-
-The fields have torch-geometric's names, so a network written for its batches takes these too.
-"""
+"""Graphs as plain tensors: many of them stored end to end, and batches of some of them."""
 
 from __future__ import annotations
 
@@ -17,14 +14,11 @@ from eqrm.errors import DomainDataError
 
 @dataclass(frozen=True, eq=False)
 class GraphBatch:
-    """Several graphs as one, their nodes one after another; torch-geometric's names.
+    """Several graphs as one, their nodes one after another, with torch-geometric's names.
 
-    Attributes:
-        x: (nodes, features) integers, the categories of each node.
-        edge_index: (2, edges) from node, to node; an undirected edge is listed in both directions.
-        edge_attr: (edges, features) integers, the categories of each edge.
-        batch: (nodes,) which of the graphs a node belongs to, ascending.
-        num_graphs: how many graphs there are.
+    ``x`` (nodes, features) and ``edge_attr`` (edges, features) are categories, ``edge_index`` (2,
+    edges) goes from node to node, in both directions where an edge has none, and ``batch`` (nodes,)
+    says which graph a node belongs to.
     """
 
     x: Tensor
@@ -46,11 +40,8 @@ class GraphBatch:
 class Graphs:
     """n graphs end to end, small integers kept small. ``graphs[rows]`` is a :class:`GraphBatch`.
 
-    Attributes:
-        x: (all nodes, features) of any integer type.
-        edge_index: (2, all edges); nodes are counted from 0 within their graph.
-        edge_attr: (all edges, features) of any integer type.
-        node_ends, edge_ends: (n,) where the nodes and the edges of each graph end.
+    Nodes of ``edge_index`` are counted from 0 within their graph; ``node_ends`` and ``edge_ends``
+    (n,) are where the nodes and the edges of each graph end.
     """
 
     x: Tensor

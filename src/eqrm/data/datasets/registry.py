@@ -105,9 +105,8 @@ def raw_dataset(
 class Source:
     """A file to fetch: its mirrors, its place under the data root, and how to know it is right.
 
-    ``md5`` is of the content, after uncompressing if ``file`` ends in .gz. ``size`` is in bytes.
-    With ``unpack`` the file is an archive, and this is the folder that its content goes to;
-    ``gives`` is something of that content, which shows that it was unpacked.
+    ``md5`` is of the content, after uncompressing if ``file`` ends in .gz. An archive is unpacked
+    into the folder ``unpack``; ``gives`` is something of its content, which shows that it was.
     """
 
     urls: tuple[str, ...]
@@ -126,10 +125,10 @@ class Source:
 class Published:
     """One dataset as it was published.
 
-    ``places`` are the files or folders under the data root that show that it is there (every
-    one is needed, where ``|`` separates alternatives; a folder must not be empty), and ``files``
-    what such a folder must have in it. ``by_hand`` says what to do where no mirror answers, or
-    there is none. ``datasets`` names what is made of it; by default itself.
+    ``places`` under the data root show that it is there (each is needed; ``|`` separates
+    alternatives; a folder must not be empty), and ``files`` what such a folder must have in it.
+    ``by_hand`` says what to do without a mirror, and ``datasets`` what is made of it, by default
+    itself.
     """
 
     title: str

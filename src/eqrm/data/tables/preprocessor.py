@@ -156,12 +156,6 @@ class TablePreprocessor:
     Fit it on the domains that the model is trained on, and on no others: means, scales and
     categories of test domains would leak into training. ``encoder`` turns feature columns into a
     matrix, ``task`` turns targets into class numbers and scores into predictions.
-
-    >>> table = Table({"age": [31, 57, 44]}, ["ill", "well", "ill"], ["Rome", "Oslo", "Bonn"])
-    >>> preprocessor = TablePreprocessor.fit(table.in_domains(["Oslo", "Rome"]))
-    >>> data = preprocessor.encode(table)
-    >>> data.x, data.y, data.names
-    (tensor([[-1.], [ 1.], [ 0.]]), tensor([0, 1, 0]), ('Bonn', 'Oslo', 'Rome'))
     """
 
     encoder: TableEncoder

@@ -30,17 +30,13 @@ Inspect = Callable[[Mapping[str, Column], Column | None], None]
 class TableColumns:
     """Which column of a table is what.
 
-    Several columns of ``domain`` are joined into one domain, as in :func:`eqrm.evaluate`, and
-    ``"filename"`` makes each file a domain. With ``within`` the domains are nested: ``domain`` are
-    the columns of the groups (hospital), ``within`` those of their members (ward), which are the
-    domains.
-
-    ``features`` are all columns but target, domain, ``order``, ``weight`` and ``drop``, unless they
-    are listed. ``categories`` are columns to take as categories although they look like numbers or
-    dates. ``order`` is the column with the time of each row, for :meth:`Table.in_time`; it may be
-    the domain. ``weight`` is how much each row counts within its domain. ``missing_values`` mean a
-    missing value in every column. ``skip_incomplete`` leaves out rows whose target, domain, order
-    or weight is missing, which is refused otherwise.
+    Several columns of ``domain`` are joined into one domain, and ``"filename"`` makes each file
+    one. With ``within`` the domains are nested: ``domain`` are the columns of the groups
+    (hospital), ``within`` those of their members (ward), which are the domains. ``features`` are
+    all other columns but ``drop``, unless they are listed; ``categories`` are taken as categories
+    although they look like numbers or dates. ``order`` is the column with the time of each row; it
+    may be the domain. ``weight`` is how much each row counts within its domain. ``skip_incomplete``
+    leaves out rows whose target, domain, order or weight is missing, which is refused otherwise.
     """
 
     target: str

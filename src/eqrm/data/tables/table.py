@@ -45,10 +45,8 @@ class Table:
     text, and never missing; domains are text. ``order`` is the time of each row, as dates or
     numbers, where the domains' names are not their times. ``key`` holds the columns that the
     domains were joined from, where there are several; nested domains are split by whole groups.
-    ``weights`` is how much each row counts within its domain. ``asked`` are columns that were
-    asked for by name, ``missing_values`` what means a missing value in the table's files,
-    ``notes`` what was done to the table when it was read, and ``date_forms`` how the dates of a
-    column were written where that was not ISO's form.
+    ``weights`` is how much each row counts within its domain. ``asked`` are columns that were asked
+    for by name, ``notes`` what was done to the table when it was read.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
     >>> len(table), table.numbers, table.categories, table.domain_names

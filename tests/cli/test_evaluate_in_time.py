@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import eqrm
 from cli.commands import run
 from eqrm import Evaluation
 from eqrm.evaluation import order_test, quantile_bound, recent_bound, spell_bound
@@ -70,24 +68,6 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
     assert again.in_time(dependence=2)["dependence"] == bounds["dependence"]
 
 
-def test_later_domains_alone_are_evaluated(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["evaluate", file, "--domain", "shop", "--loss", "loss", "--order", "day"]
-    wanted = {"--test-after": ("2013-06", 240 - 181), "--test-last": ("0.25", 60)}
-    for option, (value, number) in wanted.items():
-        code, out, _ = run(capsys, *command, option, value, "--format", "json")
-        assert code == 0
-        content = json.loads(out)
-        domains = content["predictors"]["loss"]["domains"]
-        late = spells().sort_values("day").shop.tolist()[-number:]
-        assert set(domains) == set(late)
-        assert len(content["earlier"]) == 240 - number
-    frame = spells()
-    dated = eqrm.evaluate(domains=frame.day, losses=frame.loss, after="2013-06-30")
-    assert len(dated.domains) == 59
-    years = eqrm.evaluate(domains=[2011, 2012, 2013, 2014], losses=[1.0, 2, 3, 4], after=2012)
-    assert years.domains == (2013, 2014)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -135,21 +115,3 @@ def test_merged_parts_of_dated_domains_have_an_order(
     assert quantile_bound(late, 0.9, 0.95, dependence=1).sentence in out
     code, _, err = run(capsys, "evaluate", "--merge", *parts, "--order", "day", "--seen", "x")
     assert (code, "Leave out --seen, --order." in err) == (2, True)
-
-
-def test_moments_with_a_time_zone_order_domains(tmp_path: Path) -> None:
-    day = pd.date_range("2020-01-01", periods=40, tz="US/Eastern")
-    frame = pd.DataFrame(
-        {"shop": [f"s{i}" for i in range(40)], "day": day, "loss": np.arange(40.0)}
-    )
-    frame.to_parquet(tmp_path / "a.parquet", index=False)
-    given: dict[str, Any] = {
-        "domains": "shop",
-        "losses": "loss",
-        "order": "day",
-        "after": "2020-01-31",
-    }
-    found = eqrm.evaluate(tmp_path / "a.parquet", **given)
-    # Midnight in the east is five hours later in UTC: 31 January there is on that day.
-    assert set(found.domains) == {f"s{i}" for i in range(31, 40)}
-    assert found.to_dict() == eqrm.evaluate(frame, **given).to_dict()

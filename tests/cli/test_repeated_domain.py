@@ -60,14 +60,3 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     assert code == 0
     found = json.loads(printed)["predictors"]["p_1"]["domains"]
     assert set(found) == set(NAMES) - trained  # the others were seen in training
-
-
-@pytest.mark.parametrize("command", ["train", "evaluate", "recalibrate"])
-def test_a_column_that_is_given_twice_is_refused(
-    visits: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    given = ["--target", "y"] if command == "train" else ["--label", "y", "--prediction", "p"]
-    code, _, err = run(capsys, command, str(visits), "--domain", "city", "--domain", "city", *given)
-    assert code == 2
-    assert "The column 'city' is given more than once" in err
-    assert len(err.strip().splitlines()) == 1

@@ -132,51 +132,6 @@ def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
     )
 
 
-def test_a_test_table_and_named_domains_hold_out_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = hospitals(number=20)
-    names = [f"H{h:03d}" for h in range(12, 20)]
-    apart = frame["hospital"].isin(names)
-    frame.to_csv(tmp_path / "all.csv", index=False)
-    frame[~apart].to_parquet(tmp_path / "train.parquet", index=False)
-    frame[apart].to_csv(tmp_path / "test.csv", index=False)
-    common = ["--target", "ill", "--domain", "hospital", "--alpha", ".75", "--output"]
-    by_name = [*common, str(tmp_path / "a"), "--certify", ",".join(names)]
-    by_file = [*common, str(tmp_path / "b"), "--test", str(tmp_path / "test.csv")]
-    assert run(capsys, "train", str(tmp_path / "all.csv"), *by_name, *PLAIN)[0] == 0
-    assert run(capsys, "train", str(tmp_path / "train.parquet"), *by_file, *PLAIN)[0] == 0
-    for file in ("risk-table.csv", "evaluation.json", "kept-aside.json"):
-        one, two = ((tmp_path / name / file).read_text() for name in "ab")
-        assert one == two
-
-
-def test_the_flights_are_a_table_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import eqrm.data.datasets.tables as module
-
-    load_all = module.load_flights
-
-    def some_days(weather: bool = False) -> eqrm.data.Table:
-        table = load_all(weather)
-        return table.in_domains(table.domain_names[:10])
-
-    monkeypatch.setattr(module, "load_flights", some_days)
-    options = ["--alpha", ".5", "--alpha", ".9", "--weather", "--output", str(tmp_path / "out")]
-    options += PLAIN
-    code, out, err = run(capsys, "train", "flights", *options)
-    assert (code, err) == (0, "")
-    assert out.startswith("flights: 10 days, ")
-    model = str(tmp_path / "out")
-    some_days(True).frame().head(7).to_parquet(tmp_path / "new.parquet")
-    files = (str(tmp_path / "new.parquet"), "--output", str(tmp_path / "p.parquet"))
-    assert run(capsys, "predict", model, *files)[0] == 0
-    found = pd.read_parquet(tmp_path / "p.parquet")
-    assert list(found) == ["day", "late", "prediction", "p_0", "p_1", "seen"]
-    assert len(found) == 7
-
-
 def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,27 +95,6 @@ def test_later_domains_are_kept_aside_by_a_column(
     assert len(model.seen.among(list(spans.index))) == WEEKS  # all of them, in the end
 
 
-@pytest.mark.parametrize(
-    ("options", "later"),
-    [
-        (["--domain", "week", "--test-last", ".3"], 12),
-        (["--domain", "week", "--order", "week"], 25),  # five of seven parts of time
-        (["--domain", "shop", "--order", "week", "--feature", "x,week", "--test-last", ".25"], 10),
-    ],
-)
-def test_the_domain_itself_or_a_number_may_be_the_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], later: int
-) -> None:
-    columns = [] if "--feature" in options else ["--feature", "x"]
-    said, names, _ = trained(tmp_path, capsys, *options, *columns)
-    number = {f"s{(w * 7) % WEEKS:02d}": w for w in range(WEEKS)}
-    found = {number[name] if name in number else int(name) for name in names}
-    assert found == set(range(WEEKS - later, WEEKS))
-    if "--order" not in options or "--certify" in options or "--test-last" in options:
-        assert f"models were compared on {WEEKS - later} from 0 to {WEEKS - later - 1}." in said
-    assert ("The order column 'week' is a feature" in said) is ("--feature" in options)
-
-
 ASKED = ["--target", "sold", "--domain", "shop", "--order", "week"]
 
 

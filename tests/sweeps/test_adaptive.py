@@ -159,10 +159,6 @@ UNSEARCHED: dict[str, Any] = {"adaptive": {}, "draws": None, "search": None}
         ({"adaptive": {"at_once": 0}}, "at_once must be an integer from 1"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"a": 3}}}}, "no setting 'a'"),
         ({"adaptive": {"sampler": {"name": "tpe", "settings": {"seed": 3}}}}, "plan's seed"),
-        (
-            {"adaptive": {"sampler": {"name": "tpe", "settings": {"n_startup_trials": -5}}}},
-            "n_startup_trials must be an integer of at least 0, got -5",
-        ),
         (UNSEARCHED, "adaptive need draws of at least 2"),
         ({"adaptive": {}, "draws_per_trial": True}, "draws_per_trial is for random draws"),
         ({**UNSEARCHED, "grid": {RATE: [0.1]}}, "grid cannot be combined with"),

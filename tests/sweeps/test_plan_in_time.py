@@ -69,22 +69,6 @@ def test_several_origins_roll_or_expand_and_leave_a_gap() -> None:
         assert set(map(str, run.config.data.leave_out or ())) == set(DATES) - used
 
 
-def test_an_adaptive_search_leaves_out_the_same_domains() -> None:
-    settings = {"file": "days.csv", "target": "y", "domain": "day", "features": ["x"]}
-    held_out = {"last": 0.5, "origins": 2, "gap": 1}
-    content = changed(
-        datasets=[{"name": "table", "settings": settings, "held_out": held_out}],
-        objectives=["erm"],
-        run={"batches": {"domains": 2, "examples": 2}},
-        adaptive={"sampler": "random"},
-    )
-    first, second = planned(content).searches
-    for search in (first, second):
-        data = RunData.read(search.run(0, {}).config.data)
-        assert max(data.train.names) < min(search.held_out)
-        assert set(search.left_out) == set(DATES) - {*data.train.names, *search.held_out}
-
-
 def test_a_sweep_over_origins_is_trained_to_its_end(tmp_path: Path) -> None:
     settings = {"file": "days.csv", "target": "y", "domain": "day", "features": ["x"]}
     held_out = {"last": 0.5, "origins": 2}

@@ -156,21 +156,6 @@ def test_what_a_plan_changes_is_said(root: Path) -> None:
     assert not any("learning_rate" in r.settings for r in sweep.runs)
 
 
-def test_an_adaptive_search_and_table_models_are_departures(root: Path) -> None:
-    pytest.importorskip("optuna")
-    adaptive = planned(root, adaptive={}, draws=5)
-    assert adaptive.number_of_runs == 5 * 3
-    assert adaptive.notes[:2] == (
-        "draws are proposed by an adaptive search, not at random",
-        "draws is 5, not 20",
-    )
-    dataset = {"name": "coloured-digits", "held_out": [["source-01", "source-02"]]}
-    mixed = {"protocol": "domainbed", "datasets": [dataset], "models": ["linear"], "draws": 2}
-    sweep = planned_sweep(mixed, "plan.yaml")
-    assert len(sweep.runs) == 2 * 3
-    assert "linear: a table model, which the protocol lacks" in sweep.notes
-
-
 FEW = ["arm", "cdann", "mixup"]
 REST = sorted(set(PRESETS["domainbed"]) - set(FEW))
 

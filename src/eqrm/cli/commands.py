@@ -85,11 +85,7 @@ class PlainGroup(_PlainHelp, TyperGroup):
 
 
 def separated(given: Sequence[str]) -> list[str]:
-    """The values of an option that was repeated or given with commas, as in a line of CSV.
-
-    >>> separated([".5,.9", ".99"]), separated(['"height, cm",age'])
-    (['.5', '.9', '.99'], ['height, cm', 'age'])
-    """
+    """The values of an option that was repeated or given with commas, as in a line of CSV."""
     rows = csv.reader(given, skipinitialspace=True)
     return [value for row in rows for value in row if value]
 

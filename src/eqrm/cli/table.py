@@ -11,7 +11,7 @@ import typer
 from eqrm.checks import check_all, one_of
 from eqrm.cli.commands import option, parsed_level, say, separated
 from eqrm.cli.options import SEVERAL
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import SettingError
 
 if TYPE_CHECKING:
     from eqrm.sweeps.selection import SelectionRule
@@ -88,7 +88,6 @@ def table(
     asked = separated(levels or [])
     names = separated(rule or [])
     check_all(
-        lambda: _refuse_missing(folder),
         lambda: _format(as_format, output),
         lambda: None if output is None else refuse_unwritable(output),
         *(partial(parsed_level, level, "--levels") for level in asked),
@@ -124,11 +123,6 @@ def _format(named: str | None, output: Path | None) -> str:
             f"{', '.join(SUFFIXES)}, or use --format."
         )
     return SUFFIXES[output.suffix.lower()]
-
-
-def _refuse_missing(folder: Path) -> None:
-    if not folder.exists():
-        raise DataFileError(f"The folder {folder} does not exist.")
 
 
 def _rule(

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from eqrm.checks import COUNT, check_all, check_fields, integer, ruled
+from eqrm.checks import COUNT, check_all, check_fields, ruled
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.registry import Registry
@@ -67,9 +67,6 @@ class AdaptiveSettings:
         if "seed" in given.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
         defaults = {"constant_liar": True} if SAMPLERS.name_of(given.name) == "tpe" else {}
-        for name, least in (("n_startup_trials", 0), ("n_ei_candidates", 1)):
-            if name in given.settings:
-                integer(least).check(given.settings[name], f"sampler {given.name}: {name}")
         with _quiet_optuna():
             try:
                 return SAMPLERS.make(given.name, given={"seed": seed, **defaults, **given.settings})
@@ -79,13 +76,7 @@ class AdaptiveSettings:
 
 @dataclass(frozen=True)
 class TriedDraw:
-    """What became of a draw.
-
-    Attributes:
-        values: of the fields that are searched.
-        ended: how; a draw that is trained now is ``running``.
-        value: what it reached, if complete.
-    """
+    """What became of a draw with these values of the searched fields, and what it reached."""
 
     values: Mapping[str, Any]
     ended: Literal["complete", "fail", "running"]

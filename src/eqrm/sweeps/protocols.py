@@ -195,11 +195,7 @@ def _changes(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjecti
 
 
 def space_in_words(space: Space) -> str:
-    """A space as people write it.
-
-    >>> space_in_words(LogUniformSpace(10, -5, -3.5)), space_in_words(ChoiceSpace((0.0, 0.5)))
-    ('10^U(-5, -3.5)', '{0.0, 0.5}')
-    """
+    """A space as people write it, such as 10^U(-5, -3.5) or {0.0, 0.5}."""
     if isinstance(space, LogUniformSpace):
         return f"{space.base:g}^U({space.low:g}, {space.high:g})"
     if isinstance(space, ChoiceSpace):

@@ -209,7 +209,11 @@ def read_records(folder: Path) -> list[RunRecord]:
         raise DataFileError(
             " ".join([*problems, "Run the sweep again with the same command: it repairs this."])
         )
-    return sorted(found, key=lambda r: (r.dataset, r.objective, r.held_out, r.draw, r.trial))
+    return sorted(found, key=_in_order)
+
+
+def _in_order(run: RunRecord) -> tuple[object, ...]:
+    return run.dataset, run.objective, run.held_out, run.draw, run.trial
 
 
 ENVIRONMENTS = {
@@ -274,10 +278,7 @@ def read_domainbed_records(place: Path) -> list[RunRecord]:
                     f"Line {line} of {file} is not a record of a run: each line of {FILES[0]} must "
                     "be a JSON object with the key 'run', which says whose checkpoint it is."
                 ) from None
-    return sorted(
-        (_run_record(name, found) for name, found in rows.items()),
-        key=lambda r: (r.dataset, r.objective, r.held_out, r.draw, r.trial),
-    )
+    return sorted((_run_record(name, found) for name, found in rows.items()), key=_in_order)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -42,9 +42,6 @@ def space_of(given: Any, path: str) -> Space:
     A list is a choice between its values; ``{uniform: [low, high]}`` and
     ``{log-uniform: [low, high]}`` are ranges, the second with ``integer: true`` if it is to be
     rounded down.
-
-    >>> space_of({"log-uniform": [1e-5, 1e-3]}, "search.learning_rate")
-    LogUniformSpace(base=10, low=-5.0, high=-3.0, integer=False)
     """
     if isinstance(given, list) and given:
         return ChoiceSpace(tuple(given))

@@ -21,33 +21,18 @@ TELL_EVERY = 5.0
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """What became of every run of a sweep.
-
-    Attributes:
-        runs: as the plan has them, each with its ``state``.
-        failures: of the failed runs.
-        seconds: what a finished run took on average; None while there is none.
-    """
+    """What became of every run of a sweep; ``runs`` are as the plan has them, with a ``state``."""
 
     runs: Sequence[dict[str, Any]]
     failures: Sequence[Failure]
-    seconds: float | None
 
     def count(self, state: State) -> int:
         """How many runs are in a state."""
         return sum(run["state"] == state for run in self.runs)
 
-    @property
-    def seconds_left(self) -> float | None:
-        """How long it will take, at the number of runs that are trained now; None if unknown."""
-        at_once = self.count("running")
-        if self.seconds is None or not at_once:
-            return None
-        return seconds_left(self.seconds, self.count("waiting"), at_once)
-
     def line(self) -> str:
         """The whole status in one line."""
-        return progress_line({state: self.count(state) for state in STATES}, self.seconds_left)
+        return progress_line({state: self.count(state) for state in STATES})
 
     def to_text(self) -> str:
         """The line, a table by dataset and objective, and why runs failed."""
@@ -67,10 +52,7 @@ def sweep_status(folder: str | Path) -> SweepStatus:
     files = SweepFolder(folder)
     runs = [{**run, "state": files.state(run["run"])} for run in files.runs()]
     found = [files.failure(run["run"]) for run in runs if run["state"] == "failed"]
-    finished = [run["run"] for run in runs if run["state"] == "finished"]
-    spans = [span for run in finished if (span := files.span(run)) is not None]
-    mean = sum(ended - began for began, ended in spans) / len(spans) if spans else None
-    return SweepStatus(runs, [each for each in found if each is not None], mean)
+    return SweepStatus(runs, [each for each in found if each is not None])
 
 
 def seconds_left(seconds: float, waiting: int, at_once: int) -> float:
@@ -78,12 +60,8 @@ def seconds_left(seconds: float, waiting: int, at_once: int) -> float:
     return seconds * (waiting + 0.5 * at_once) / at_once
 
 
-def progress_line(counts: Mapping[State, int], left: float | None) -> str:
-    """Counts of runs and the time left, in one line.
-
-    >>> progress_line({"finished": 3, "failed": 0, "running": 2, "waiting": 5}, 90.0)
-    '3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left'
-    """
+def progress_line(counts: Mapping[State, int], left: float | None = None) -> str:
+    """Counts of runs and the seconds left, if known, in one line."""
     total = sum(counts.values())
     words = [f"{counts['finished']:,} of {counted(total, 'run')} finished"]
     others: tuple[State, ...] = ("running", "failed", "waiting")
@@ -109,14 +87,7 @@ def failures_in_words(failures: Sequence[Failure]) -> str:
 
 
 class SweepLines:
-    """How far a sweep is: a line that changes (``live``), or plain lines, not too often.
-
-    >>> shown = SweepLines(print)
-    >>> counts = {"finished": 3, "failed": 0, "running": 2, "waiting": 5}
-    >>> shown.show(counts, 90.0)
-    3 of 10 runs finished, 2 running, 5 waiting, about 2 minutes left
-    >>> shown.show({**counts, "finished": 4, "waiting": 4}, 80.0)  # too early
-    """
+    """How far a sweep is: a line that changes (``live``), or plain lines, not too often."""
 
     def __init__(
         self, tell: Callable[[str], None], live: Callable[[str], None] | None = None

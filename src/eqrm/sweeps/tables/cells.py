@@ -34,11 +34,7 @@ class SweepCell:
 
     @property
     def text(self) -> str:
-        """The cell as it is shown; – where there is no value, † where it is incomplete.
-
-        >>> SweepCell(0.98, 0.002, 3, percent=True).text, SweepCell(1.2345, 0.05, 3, False).text
-        ('98.0 ± 0.2', '1.23 ± 0.05†')
-        """
+        """The cell as it is shown; – where there is no value, † where it is incomplete."""
         mark = "" if self.complete else "†"
         if self.printed is not None:
             return self.printed

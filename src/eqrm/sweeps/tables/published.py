@@ -37,11 +37,7 @@ class PublishedNumber(NamedTuple):
 
 
 def matching_column(domain: str, columns: Iterable[str]) -> str | None:
-    """The paper's short name of a domain.
-
-    >>> matching_column("art_painting", "ACPS"), matching_column("location_38", ["L100", "L38"])
-    ('A', 'L38')
-    """
+    """The paper's short name of a domain."""
     name = folded_name(domain).replace("location", "l")
     known = list(columns)
     exact = [column for column in known if column.lower() == name]
@@ -77,9 +73,6 @@ def published_rows(
 
     ``table`` is "accuracy" or "averages" (for which ``dataset`` is empty) or "quantiles" (for
     which ``selection`` does not matter). Upper and lower case, - and _ do not matter.
-
-    >>> published_rows("accuracy", "oracle", "pacs")["EQRM"]["A"]
-    PublishedNumber(value='88.3', standard_error='0.6')
     """
     return _tables().get((table, "" if table == QUANTILES else selection, folded_name(dataset)), {})
 

@@ -14,7 +14,7 @@ import pytest
 
 import eqrm
 from eqrm.domains import NumberedDomains
-from eqrm.errors import DomainDataError, SettingError, TooFewDomainsError
+from eqrm.errors import SettingError
 from eqrm.evaluation import Backtest, backtest, quantile_bound, spell_bound
 from eqrm.evaluation.backtesting.backtest import judged_backtest
 from eqrm.evaluation.backtesting.plan import BacktestPlan, JudgedDomains
@@ -91,24 +91,6 @@ def test_the_chance_of_a_share_below_the_level_is_that_of_simulated_domains() ->
     assert judged.chance_below(0.9) == pytest.approx((shares < 0.9 - 1e-9).mean(), abs=0.03)
 
 
-def test_a_bound_that_the_risks_refuse_is_a_result() -> None:
-    found = found_on(
-        np.cumsum(np.random.default_rng(3).normal(size=200)),
-        certify=100,
-        judge=50,
-        levels=[0.9],
-        bounds=["plain", "spells"],
-    )
-    (spells,) = (row for row in found.pooled if row.kind == "spells")
-    assert (spells.windows, spells.refused) == (0, 2)
-    assert math.isnan(spells.share)
-    assert "cannot be ruled out" in str(found.shares[-1].refusal)
-    text = str(found)
-    assert "2 of 2" in text
-    assert "no bound" in text
-    json.dumps(found.to_dict(), allow_nan=False)
-
-
 def test_domains_are_sorted_by_their_times() -> None:
     rng = np.random.default_rng(5)
     risks, days = rng.normal(size=100), rng.permutation(100)
@@ -181,22 +163,6 @@ def test_settings_are_refused_all_at_once(settings: dict[str, Any], words: list[
         BacktestPlan.of(**settings)
     for word in words:
         assert word in str(caught.value)
-
-
-def test_windows_longer_than_the_data_and_names_without_time_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"A window of 90 domains .* there are 80 domains"):
-        found_on(np.zeros(80))
-    with pytest.raises(DomainDataError, match=r"got 'day 0'. Name the column that orders"):
-        backtest(evaluation(np.zeros(100)))
-    with pytest.raises(TooFewDomainsError, match="No window can be certified"):
-        _spread(np.zeros(200))
-
-
-def _spread(risks: Any) -> None:
-    first = np.arange(200)
-    rows = NumberedDomains(np.tile(first, 2), tuple(range(200)))
-    ordered = OrderedDomains.of(rows, np.concatenate([first, first + 20]), "date")
-    windows_of(BacktestPlan.of(certify=30, judge=30, levels=[0.9]), ordered)
 
 
 def test_csv_json_picture_and_page_hold_the_same_shares(tmp_path: Path) -> None:

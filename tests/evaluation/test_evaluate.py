@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import eqrm
 from eqrm.data.tables.files import TableFiles
@@ -50,22 +49,6 @@ def test_predictions_are_measured_as_pandas_measures_them(
     for name in ("erm", "eqrm"):
         assert_same(found[name], by_pandas(frame, LOSSES[metric](frame.y, frame[name])))
     assert found.loss == metric
-
-
-@pytest.mark.parametrize("kind", ["array", "list", "series", "tensor"])
-def test_labels_predictions_and_domains_can_be_given_in_this_order(kind: str) -> None:
-    frame = world()
-    made: dict[str, Any] = {
-        "array": np.asarray,
-        "list": list,
-        "series": pd.Series,
-        "tensor": lambda column: torch.tensor(column.to_numpy()),
-    }
-    labels, predictions, domains = (made[kind](frame[name]) for name in ("y", "erm", "ward"))
-    found = eqrm.evaluate(labels, predictions, domains, metric="brier")
-    assert_same(found["predictor"], by_pandas(frame, (frame.y - frame.erm) ** 2, "ward"))
-    named = eqrm.evaluate(labels, {"a": predictions, "b": predictions}, domains=domains)
-    assert list(named.predictors) == ["a", "b"]
 
 
 def test_words_can_be_labels_and_names_of_files_are_not(tmp_path: Path) -> None:
@@ -257,16 +240,6 @@ def test_rows_of_several_predictors_are_not_taken_for_parts_of_one() -> None:
     with pytest.raises(eqrm.errors.DomainDataError, match="Every row occurs more than once"):
         eqrm.evaluate(copied, predictor="model", **question)
     assert eqrm.evaluate(copied[:7], predictor="model", **question)["A"].counts.sum() == 55
-
-
-def test_predictors_in_several_files_are_paired_by_domain(tmp_path: Path) -> None:
-    frame = world()
-    frame.to_parquet(tmp_path / "a.parquet")
-    frame[::-1].assign(loss=frame.loss + 1).to_csv(tmp_path / "b.csv", index=False)
-    data = {"A": tmp_path / "a.parquet", "B": tmp_path / "b.csv"}
-    found = eqrm.evaluate(data, domains="hospital", losses="loss")
-    assert found["A"].domains == found["B"].domains
-    np.testing.assert_allclose(found["B"].risks, found["A"].risks + 1)
 
 
 def test_a_domain_that_one_predictor_lacks_is_refused_or_left_out() -> None:

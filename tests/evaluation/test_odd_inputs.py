@@ -72,12 +72,6 @@ NA_ROWS = pd.DataFrame({"d": NA_DOMAINS, "e": 1, "loss": LOSSES})
 NA_TABLE = pd.DataFrame({"d": NA_DOMAINS, "n": 2, "mean": LOSSES, "variance": 1.0})
 
 
-def test_a_mapping_of_columns_is_a_table() -> None:
-    columns = {"d": WARDS, "loss": LOSSES}
-    of_frame = eqrm.evaluate(pd.DataFrame(columns), **QUESTION)
-    assert eqrm.evaluate(columns, **QUESTION).to_dict() == of_frame.to_dict()
-
-
 BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
 
 

@@ -48,17 +48,6 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, Any], str]] = {
 }
 
 
-def test_rows_that_are_unusable_for_several_reasons_are_told_each_reason() -> None:
-    table = pd.DataFrame({"site": list("aabb"), "y": [1, 0, 2, None], "p": [1.3, 0.2, 0.4, 0.3]})
-    with pytest.raises(DomainDataError) as caught:
-        eqrm.evaluate(table, domains="site", labels="y", predictions="p")
-    for reason in (
-        "'a', label 1.0, prediction 1.3): the prediction is not a probability",
-        "label nan, prediction 0.3): labels must be 0 or 1",
-    ):
-        assert reason in str(caught.value)
-
-
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("case", CASES)
 def test_an_unusable_row_is_named_with_its_domain_and_a_way_out(
@@ -87,7 +76,6 @@ def test_a_missing_domain_is_refused(route: str, tmp_path: Path) -> None:
     ("question", "wrong", "meant"),
     [
         ({**GIVEN, "domains": "Wrad"}, "Wrad", "ward"),
-        ({**GIVEN, "losses": "los"}, "los", "loss"),
         ({**PREDICTED, "labels": "yy"}, "yy", None),
         ({**PREDICTED, "predictions": "eqmr"}, "eqmr", "eqrm"),
         ({"domains": "hospitl", "aggregated": True}, "hospitl", "hospital"),
@@ -103,7 +91,7 @@ def test_a_misspelt_column_is_refused_with_the_nearest(
         assert f"Did you mean {meant!r}?" in str(caught.value)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 4, 100, 20_000])
+@pytest.mark.parametrize("cut", [0, 4, 20_000])
 def test_a_parquet_file_cut_off_anywhere_is_refused(cut: int, tmp_path: Path) -> None:
     path = as_parquet(world(), tmp_path)
     path.write_bytes(path.read_bytes()[:cut])
@@ -177,12 +165,8 @@ def aggregated(**cells: Any) -> pd.DataFrame:
     ("cells", "complaint"),
     [
         ({"n": 0}, "n must be an integer of at least 1, got 0 for domain 'c'"),
-        ({"n": 2.5}, "n must be an integer"),
-        ({"n": np.nan}, "n must be an integer"),
         ({"mean": np.inf}, "mean must be a finite number"),
-        ({"mean": np.nan}, "mean must be a finite number"),
         ({"variance": -0.1}, "variance must be a finite number of at least 0"),
-        ({"variance": np.nan}, "variance must be a finite number"),
     ],
 )
 def test_an_impossible_table_per_domain_is_refused(

@@ -162,18 +162,6 @@ def test_text_is_aligned_whatever_the_names() -> None:
     assert flat[4].startswith("a b ")
 
 
-def test_people_read_words_and_programs_levels() -> None:
-    table = evaluation(lognormal(40)).risk_table([0, 0.5, 0.9, 0.97, 1], [0.95])
-    words = ["average", "best", "half below", "9 in 10 below", "97% below", "worst"]
-    words.append("average of worst 1 in 20")
-    assert table.to_markdown().splitlines()[0] == f"| predictor | {' | '.join(words)} |"
-    assert [line.split("  ")[0] for line in table.to_text().splitlines()[1:8]] == words
-    assert all(f">{word}<" in table._repr_html_() for word in words)
-    assert "& 0 & 0.5 & 0.9 & 0.97 & 1 & 0.95" in table.to_latex()
-    levels = [row["level"] for row in csv.DictReader(io.StringIO(table.to_csv()))]
-    assert levels == ["", "0", "0.5", "0.9", "0.97", "1", "0.95"]
-
-
 def test_wrong_settings_are_refused() -> None:
     found = evaluation(lognormal(9))
     with pytest.raises(eqrm.errors.LevelError):

@@ -90,15 +90,6 @@ def test_a_column_that_is_no_answer_or_leaves_too_few_is_refused(
             eqrm.evaluate(data, **ARGUMENTS)
 
 
-def test_a_value_per_row_is_needed_and_a_column_with_another_use_does_not_count() -> None:
-    frame = world()
-    with pytest.raises(DomainDataError, match="each of 280 rows, got the shape"):
-        eqrm.evaluate(domains=frame.day, losses=frame.loss, seen=[True, False])
-    renamed = frame.drop(columns="seen").rename(columns={"loss": "seen"})
-    found = eqrm.evaluate(renamed, domains="day", losses={"model": "seen"})
-    assert (found.seen, len(found.domains)) == ((), DOMAINS)
-
-
 def test_parts_keep_what_was_seen_and_must_agree(tmp_path: Path) -> None:
     frame = world()
     halves = [frame.iloc[0::2], frame.iloc[1::2]]

@@ -121,17 +121,6 @@ def test_average_precision_of_ogb_is_over_tasks_with_both_labels():
     assert pooled(AREA, labels, scores).value == pytest.approx((0.75 + 0) / 2, abs=1e-15)
 
 
-def test_what_is_not_defined_says_why():
-    empty = np.zeros(0, dtype=int)
-    for metric in (ACCURACY, F1, PRECISION, AREA):
-        assert str(pooled(metric, empty, empty)) == "not defined: no labels"
-    for metric in (PRECISION, AREA):
-        assert str(pooled(metric, [1], [0.3])) == "not defined: one class"
-        assert pooled(metric, [0, 0], [0.3, 0.1]).reason == "one class"
-        assert pooled(metric, np.full((3, 2), np.nan), np.ones((3, 2))).reason == "no labels"
-        assert pooled(metric, np.ones((3, 2)), np.ones((3, 2))).reason == "one class in every task"
-
-
 @pytest.mark.parametrize(
     ("metric", "labels", "predictions", "words"),
     [

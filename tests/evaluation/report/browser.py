@@ -107,18 +107,6 @@ class Browser:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
-    def press(self, key: str, code: int) -> None:
-        """A key, as a person presses it."""
-        for kind in ("keyDown", "keyUp"):
-            self.send(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
-            )
-
-    def screenshot(self, path: Path) -> None:
-        """The first screen as PNG."""
-        taken = self.send("Page.captureScreenshot")
-        path.write_bytes(base64.b64decode(taken["data"]))
-
     def scripts(self, allowed: bool) -> None:
         """Whether pages may run scripts, from the next one that is opened."""
         self._scripts = allowed

@@ -17,7 +17,7 @@ from eqrm.evaluation.presenting.report.content import packed
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.evaluation.references import References
 from eqrm.risks import MeasuredRisks
-from evaluation.report.report_worlds import TWELVE, measured, unpacked, with_references
+from evaluation.report.report_worlds import TWELVE, measured, unpacked
 
 
 def risks_of(constant: np.ndarray | None = None, **models: np.ndarray) -> Evaluation:
@@ -137,10 +137,6 @@ class TestDoubts:
         evaluation = risks_of(constant=0.9 * RISKS, model=RISKS)
         found = self.lines(evaluation)
         assert "on average the constant predicts better" in found
-
-    def test_references_that_are_better_are_said_once(self) -> None:
-        found = self.lines(with_references(60, ["sure", "surer"]))
-        assert found.count("has a clearly lower 0.9-quantile of risk") == 1
 
     def test_too_few_domains_for_a_certificate_are_the_first_line(self) -> None:
         first = self.lines(measured(12)).split("<li>")[1]

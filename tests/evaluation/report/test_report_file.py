@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import eqrm
@@ -123,13 +122,6 @@ def test_nothing_on_the_page_names_another_file_or_address() -> None:
     assert set(re.findall(r"https?://[^\"'\s]+", page)) == {"http://www.w3.org/2000/svg"}
 
 
-def report_of(evaluation: Evaluation) -> dict[str, Any]:
-    """The content of a page that is under a megabyte."""
-    page = report_html(evaluation)
-    assert len(page.encode()) < MEGABYTE
-    return content_of(page)
-
-
 def assert_ends_are_listed(names: Sequence[str], evaluation: Evaluation, number: int) -> None:
     for predictor in evaluation.predictors.values():
         order = np.argsort(predictor.risks)
@@ -165,16 +157,6 @@ def test_the_risks_of_all_domains_arrive_with_five_digits() -> None:
     risks = evaluation["EQRM"]
     assert unpacked(rows["risks"][1]) == pytest.approx(risks.risks, rel=2e-5)
     assert unpacked(rows["errors"][1]) == pytest.approx(risks.standard_errors, rel=5e-3)
-
-
-@pytest.mark.full
-def test_more_domains_than_fit_leave_the_worst_and_the_best() -> None:
-    report_of(measured(10_000, ["ERM"], names=[f"{i}" * 2000 for i in range(10_000)]))
-    evaluation = measured(60_000)
-    data = report_of(evaluation)
-    assert not data["rows"]["all"]
-    assert data["domains"] == 60_000
-    assert_ends_are_listed(data["rows"]["names"], evaluation, 500)
 
 
 def test_the_same_evaluation_gives_the_same_bytes() -> None:
@@ -215,15 +197,6 @@ def test_bounded_losses_bring_a_certificate_for_the_true_risk() -> None:
     )
     stated = levels["chosen"]["true"][levels["start"]][0]
     assert float(stated) == pytest.approx(wanted.bound, rel=1e-3)
-
-
-def test_domains_called_by_dates_are_tested_against_time() -> None:
-    days = [str(day.date()) for day in pd.date_range("2013-01-01", periods=80)]
-    drifting = MeasuredRisks.of(days, [50] * 80, np.linspace(0.2, 0.9, 80), [0.01] * 80)
-    text = Elements(report_html(Evaluation({"ERM": drifting}, "log-loss", None))).text
-    doubts = text[text.index("What could be wrong") : text.index("Find a domain")]
-    assert "Risk grows over time" in doubts
-    assert "But a test rejects the assumption behind this." in text
 
 
 @pytest.mark.parametrize("domains", [2, 3, 5])

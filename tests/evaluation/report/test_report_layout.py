@@ -9,7 +9,7 @@ import pytest
 
 from eqrm.evaluation.presenting.report import write_report
 from evaluation.report.browser import ABSENT, WITHOUT_AXE, Browser, axe, chromium
-from evaluation.report.report_worlds import TWELVE, measured, with_references
+from evaluation.report.report_worlds import TWELVE, measured
 
 CHROMIUM, AXE = chromium(), axe()
 pytestmark = [
@@ -114,21 +114,6 @@ def test_nothing_overflows_no_word_is_broken_and_the_first_screen_has_the_answer
     assert page.ask(BEYOND_PARENT) == []
     assert page.ask(BROKEN_WORDS) == []
     assert page.complaints == []
-
-
-@pytest.mark.parametrize("models", [1, 6, 12])
-@pytest.mark.parametrize("width", SCREENS)
-def test_many_references_fit_as_well(
-    page: Browser, tmp_path: Path, width: int, models: int
-) -> None:
-    path = tmp_path / "references.html"
-    write_report(with_references(40, TWELVE[:models]), path)
-    page.open(path, width=width, height=SCREENS[width])
-    assert all(bottom <= SCREENS[width] for *_, bottom, _ in page.ask(FIRST))
-    page.ask(OPEN)
-    assert page.ask("document.documentElement.scrollWidth") == width
-    for found in (TOO_WIDE, BEYOND_PARENT, BROKEN_WORDS, CLASHES):
-        assert page.ask(found) == []
 
 
 @pytest.mark.skipif(AXE is None, reason=WITHOUT_AXE)

@@ -76,11 +76,7 @@ def test_probabilities_are_clipped_as_in_the_evaluation(
     "edit",
     [
         lambda content: content.update(summary=None),
-        lambda content: content.update(summary={"alpha": None}),
-        lambda content: content.update(risk_table=3),
         lambda content: content.update(order={"column": "t", "times": [1, 2]}),
-        lambda content: content.update(order=3),
-        lambda content: content.update(seen=7),
     ],
 )
 def test_an_evaluation_that_was_edited_is_refused_without_a_traceback(
@@ -114,23 +110,6 @@ def test_a_state_that_was_edited_with_its_digest_is_refused(
     state.write_text(f'{{"format": "{FORMAT}", "sha256": "{digest}"}}\n{text}')
     refused(state)
     assert "is not the state of a watch" in capsys.readouterr().err
-
-
-def test_dependent_domains_that_begin_together_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = days(0, 80).assign(shop=lambda f: "s" + f["day"])
-    tied = frame.assign(day=frame["day"].where(frame["day"] != "2020-01-02", "2020-01-01"))
-    options = [*COLUMNS, "--dependence", "1"]
-    options[1] = "shop"
-    for each, code in ((tied, 2), (frame, 0)):
-        found = eqrm.evaluate(each, domains="shop", losses={"model": "loss"}, order="day")
-        (tmp_path / "ev.json").write_text(found.to_json())
-        assert watch(tmp_path / "w", "--start", str(tmp_path / "ev.json"), *options) == code
-    assert "2 of 80 share their time" in capsys.readouterr().err
-    new = days(80, 2).assign(shop=lambda f: "s" + f["day"], day="2020-04-01")
-    refused(tmp_path / "w", "--new", written(tmp_path, new, "tied.csv"))
-    assert "need domains that begin one after the other" in capsys.readouterr().err
 
 
 def test_the_verdict_is_printed_even_if_the_page_cannot_be_written(

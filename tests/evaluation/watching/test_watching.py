@@ -87,7 +87,6 @@ def with_nan(frame: pd.DataFrame) -> pd.DataFrame:
 FUTURE = (date.today() + timedelta(days=3)).toordinal() - date(2020, 1, 1).toordinal()
 REFUSED = {
     "earlier": (days(61, 1).assign(day="2019-12-31"), "'2019-12-31' is earlier than 2020-03-12"),
-    "between": (days(61, 1).assign(day="2020-03-02 10:00:00"), "is earlier than 2020-03-12"),
     "again": (days(71, 2, seed=1), "'2020-03-12' was watched before: 4 examples with a risk of"),
     "certified": (days(3, 2), "'2020-01-04' is one of those that the certificate was computed on"),
     "future": (days(FUTURE, 1), "begins in the future"),
@@ -114,28 +113,6 @@ def test_bad_rows_are_refused_and_the_state_stays(
     assert len(error.strip().splitlines()) == 1
     assert going.read_bytes() == before
     assert not previous_path(going).exists()
-
-
-def test_all_problems_are_said_at_once(going: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, before = going.parent, going.read_bytes()
-    unreadable = {name: REFUSED[name][0] for name in ("empty", "columns", "name")}
-    files = [written(folder, frame, f"{name}.csv") for name, frame in unreadable.items()]
-    chosen = [text for file in files for text in ("--new", file)]
-    assert watch(going, *chosen, "--new", str(folder / "missing.csv")) == 2
-    error = capsys.readouterr().err
-    for part in (
-        "missing.csv' does not exist",
-        "At least two domains",
-        "has no column 'loss'",
-        "got 'x'",
-    ):
-        assert part in error
-    rows = pd.concat([REFUSED[name][0] for name in ("earlier", "again", "certified", "future")])
-    assert watch(going, "--new", written(folder, rows, "rows.csv")) == 2
-    error = capsys.readouterr().err
-    for part in ("2019-12-31", "2020-03-12' was watched before", "2020-01-04", "in the future"):
-        assert part in error
-    assert going.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,6 @@ def common_variance(loss_variances: Numbers, counts: Numbers) -> Numbers:
 
     Weighted by (n−1)/(f + n − 1) with f = ``PRIOR_FREEDOM``, so that no domain outweighs all
     others however large it is. 0 where no domain has two examples.
-
-    >>> common_variance(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
-    tensor(2.)
     """
     with np.errstate(all="ignore"):  # torch does not warn either
         found: Numbers = _common(*_own(loss_variances, counts))
@@ -77,9 +74,6 @@ def pooled_variances(loss_variances: Numbers, counts: Numbers) -> Numbers:
     A domain of n examples has n − 1 degrees of freedom of its own, and gets
     (f·s² + (n−1)·s_i²)/(f + n − 1), s² being the :func:`common_variance`; a domain with one
     example gets that.
-
-    >>> pooled_variances(torch.tensor([1.0, 3.0, float("nan")]), torch.tensor([201, 201, 1]))
-    tensor([1.5000, 2.5000, 2.0000])
     """
     with np.errstate(all="ignore"):
         known, own = _own(loss_variances, counts)
@@ -128,12 +122,7 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
 
 
 def between_arrays(risks: Vector, variances: Vector, weights: Vector) -> tuple[float, float, float]:
-    """Mean μ, variance V and its standard error, as of :func:`between_domains`, of NumPy's arrays.
-
-    >>> found = between_arrays(np.array([1.0, 2.0, 3.0]), np.full(3, 0.75), np.full(3, 1 / 3))
-    >>> [round(each, 6) for each in found]
-    [2.0, 0.25, 0.816497]
-    """
+    """Mean μ, variance V and its standard error, as :func:`between_domains`, of NumPy arrays."""
     with np.errstate(all="ignore"):  # torch does not warn either
         found = _between(np, risks, variances, weights)
     return float(found.mean), float(found.variance), float(found.error)
@@ -362,11 +351,6 @@ def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
 
     V is the variance between domains and N = Σp_i·v_i the mean sampling variance, all of shape
     (m,).
-
-    >>> half = torch.full((2,), 0.5, dtype=torch.float64)
-    >>> risks = torch.tensor([1.0, 3.0], dtype=torch.float64)
-    >>> reliability(risks, torch.full_like(risks, 0.5), half)
-    tensor(0.7500, dtype=torch.float64)
     """
     noise = (weights * variances).sum()
     spread = between_domains(risks, variances, weights).variance

@@ -62,13 +62,7 @@ def measured_distribution(measure: str, distribution: str | Estimator | None) ->
 
 
 def measured_level(measure: str, alpha: Level | float | str | None) -> Level | None:
-    """The level at which a measure is taken; None is the mean, whatever the measure.
-
-    >>> measured_level("superquantile", 0.9), measured_level("worst", 0.9)
-    (Level(0.9), Level(1.0))
-    >>> measured_level("mean", 0.9), measured_level("quantile", None)
-    (None, None)
-    """
+    """The level at which a measure is taken; None is the mean, whatever the measure."""
     if measure == "mean" or alpha is None:
         return None
     return Level(1.0) if measure == "worst" else Level.of(alpha)
@@ -86,11 +80,7 @@ def below_one(level: Level, what: str) -> Level:
 
 
 def resolve_distribution(distribution: str | Estimator) -> Estimator:
-    """The class behind a name, or the user's own.
-
-    >>> resolve_distribution("gaussian").__name__
-    'Gaussian'
-    """
+    """The class behind a name, or the user's own."""
     if isinstance(distribution, str):
         if distribution not in DISTRIBUTIONS:
             raise SettingError(

@@ -63,9 +63,6 @@ class DomainRisks:
 
         Differentiable in the losses. A domain with one example has no s² of its own, and gets the
         mean s² of the others.
-
-        >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).sampling_variances
-        tensor([1., 2.])
         """
         variances, several = self.loss_variances, self.counts > 1
         known = torch.where(several, variances, 0.0)
@@ -85,20 +82,12 @@ class DomainRisks:
 
     @property
     def standard_errors(self) -> Tensor:
-        """The sampling error s/√n of each risk; NaN for domains with fewer than two examples.
-
-        >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), [0, 0, 1]).standard_errors
-        tensor([1., nan])
-        """
+        """The sampling error s/√n of each risk; NaN for domains with fewer than two examples."""
         errors = self.sampling_variances.detach().sqrt()
         return torch.where(self.counts > 1, errors, torch.nan)
 
     def measured(self) -> MeasuredRisks:
-        """The same as numbers: without a gradient, and without absent domains.
-
-        >>> domain_risks(torch.tensor([1.0, 3.0, 5.0]), ["a", "a", "b"]).measured().risks
-        array([2., 5.])
-        """
+        """The same as numbers: without a gradient, and without absent domains."""
         present = self.counts > 0
         found = [t.detach()[present].cpu() for t in (self.counts, self.values, self.loss_variances)]
         names = [self.names[i] for i in present.nonzero()[:, 0].tolist()]
@@ -203,11 +192,7 @@ class MeasuredRisks:
         return errors
 
     def only(self, domains: Sequence[Name]) -> MeasuredRisks:
-        """The same measurements of these domains alone.
-
-        >>> MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1]).only([1, 3]).domains
-        (1, 3)
-        """
+        """The same measurements of these domains alone."""
         position = {name: i for i, name in enumerate(self.domains)}
         rows = [position[name] for name in domains]
         return MeasuredRisks.of(domains, self.counts[rows], self.risks[rows], self.variances[rows])
@@ -225,12 +210,7 @@ class MeasuredRisks:
     def from_dict(
         cls, content: Mapping[str, Sequence[Any]], *, part: bool = False
     ) -> MeasuredRisks:
-        """Read what :meth:`to_dict` gave.
-
-        >>> risks = MeasuredRisks.of(["a", "b"], [1, 2], [0.5, 0.25], [float("nan"), 0.5])
-        >>> MeasuredRisks.from_dict(risks.to_dict()).to_dict() == risks.to_dict()
-        True
-        """
+        """Read what :meth:`to_dict` gave."""
         variances = [np.nan if v is None else v for v in content["variances"]]
         domains, counts, risks = (content[key] for key in ("domains", "counts", "risks"))
         for each in counts:
@@ -331,11 +311,7 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
 
 
 def checked_batch(losses: Tensor, domains: Domains, num_domains: int) -> tuple[Tensor, Tensor]:
-    """Losses (n,) and ids (n,) on their device, refused where their shapes do not fit.
-
-    >>> checked_batch(torch.tensor([1.0, 3.0]), [1, 0], 2)[1]
-    tensor([1, 0])
-    """
+    """Losses (n,) and ids (n,) on their device, refused where their shapes do not fit."""
     losses = _checked_losses(losses)
     return losses, _given_ids(domains, num_domains, losses)
 

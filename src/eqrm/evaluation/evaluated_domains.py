@@ -112,11 +112,6 @@ def paired(
     """The predictors on the same domains; raises if one of them lacks a domain.
 
     With ``common_domains``, such domains are left out instead.
-
-    >>> a = MeasuredRisks.of([1, 2, 3], [5, 5, 5], [0.1, 0.2, 0.3], [1, 1, 1])
-    >>> b = MeasuredRisks.of([1, 2], [5, 5], [0.3, 0.1], [1, 1])
-    >>> paired({"a": a, "b": b}, common_domains=True)["a"].domains
-    (1, 2)
     """
     if len({all(isinstance(d, int) for d in p.domains) for p in predictors.values()}) > 1:
         # Integers in one file and strings in another, such as 2 and "2", are compared as strings.
@@ -153,9 +148,6 @@ def left_out_in_words(
     """Which domains are not evaluated and why, as sentences that begin with a blank.
 
     ``undefined`` are domains that cannot have the metric, with the reason.
-
-    >>> left_out_in_words(["a"])
-    " Left out because training has seen them: 1 domain ('a')."
     """
     trained = "training has seen them or others of their group" if nested else TRAINED
     why = {trained: list(seen), "they began before the period asked for": list(earlier)}

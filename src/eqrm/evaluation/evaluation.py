@@ -158,14 +158,6 @@ class Evaluation(ShownRisks):
         Differences of mean, quantiles and superquantiles at ``levels``, with the intervals of
         :func:`eqrm.evaluation.paired_differences`. Negative where the predictor is better.
         ``interpolation`` of quantiles is "step" or "smooth", as in :meth:`risk_table`.
-
-        >>> import eqrm
-        >>> days = list(range(30)) * 2
-        >>> risks = [day / 30 for day in days]
-        >>> found = eqrm.evaluate(domains=days, losses={"A": risks, "B": [r / 2 for r in risks]})
-        >>> mean = found.compare()["B"][0]
-        >>> round(mean.value, 4), mean.clear
-        (-0.2417, True)
         """
         first, given = self._known(baseline), (as_levels(levels), confidence)
         found = {
@@ -183,11 +175,6 @@ class Evaluation(ShownRisks):
 
         None where no domain has two examples, or the loss is no mean over examples, so that noise
         and spread cannot be separated.
-
-        >>> import eqrm
-        >>> found = eqrm.evaluate(domains=[0, 0, 1, 1], losses=[0.0, 1.0, 0.0, 1.0])
-        >>> found.noise["predictor"].noise_share
-        1.0
         """
         return {
             name: noise_split(risks.risks, risks.counts, risks.variances)
@@ -270,12 +257,6 @@ class Evaluation(ShownRisks):
         domain whose weights halve every so many domains, not a certificate. Where there are too
         few domains, a sentence says so. The domains must have an order: ``evaluate(..., order=)``,
         or dates as names.
-
-        >>> import eqrm
-        >>> days = [f"2013-{month:02d}-{day:02d}" for month in (1, 3, 5, 7) for day in range(1, 32)]
-        >>> found = eqrm.evaluate(domains=days, losses=[i % 7 / 7 for i in range(124)])
-        >>> found.in_time(dependence=1)["dependence"].dependence
-        1
         """
         asked = TimeBounds(dependence, spells, recent)
         if self.nesting is not None:
@@ -295,13 +276,7 @@ class Evaluation(ShownRisks):
         }
 
     def nested(self, alpha: LevelLike = 0.9, confidence: float = 0.95) -> dict[str, NestedFindings]:
-        """Spread per level and certificates of nested domains, by predictor; empty for others.
-
-        >>> import eqrm
-        >>> found = eqrm.evaluate(domains=[0, 0, 1], within=[0, 1, 0], losses=[0.1, 0.3, 0.5])
-        >>> found.domains, list(found.nested()["predictor"].sizes)
-        (('0 | 0', '0 | 1', '1 | 0'), ['0', '1'])
-        """
+        """Spread per level and certificates of nested domains, by predictor; empty for others."""
         if self.nesting is None or self.groups is None:
             return {}
         given = self.groups, alpha, confidence, self.nesting.labels

@@ -41,11 +41,7 @@ HALF_A_ROW = 0.5
 
 
 def guess_name(classes: int) -> str:
-    """What guessing among the classes is called.
-
-    >>> guess_name(2), guess_name(10)
-    ('50/50 guess', 'even guess')
-    """
+    """What guessing among the classes is called."""
     return GUESSES[classes > 2]
 
 
@@ -267,12 +263,6 @@ def cross_fitted_constants(
     """The base rate and an even guess of classes, or the mean of numbers.
 
     ``several`` says that predictors give a probability of every class, not of label 1 alone.
-
-    >>> from eqrm.evaluation.measuring.metrics import metric_of
-    >>> labels = LabelStatistics(("a", "b"), np.array([[3.0, 1.0], [2.0, 2.0]]))
-    >>> found = cross_fitted_constants(labels, metric_of("brier"))
-    >>> found["base rate"].risks.risks.tolist(), found["50/50 guess"].risks.risks.tolist()
-    ([0.25, 0.3125], [0.25, 0.25])
     """
     if labels.means is not None and labels.variances is not None:
         return {MEAN: _mean(labels.domains, labels.counts[:, 0], labels.means, labels.variances)}

@@ -239,11 +239,7 @@ ROUNDING = 1e-12
 
 @lru_cache(maxsize=4096)
 def at_least(successes: int, trials: int, probability: float) -> float:
-    """P(Binomial(trials, probability) ≥ successes).
-
-    >>> round(at_least(1, 2, 0.5), 12), at_least(0, 2, 0.5), at_least(3, 2, 0.5)
-    (0.75, 1.0, 0.0)
-    """
+    """P(Binomial(trials, probability) ≥ successes)."""
     from scipy.special import betainc
 
     if not 0 < successes <= trials:
@@ -274,9 +270,6 @@ def lower_rank(domains: int, alpha: float, miss: float) -> int | None:
     """The largest k with P(R_(k) > q) ≤ miss, counting from 1; None if even k = 1 is too high.
 
     By symmetry: the k-th smallest for α is the k-th largest for 1−α.
-
-    >>> lower_rank(100, 0.5, 0.025), lower_rank(5, 0.5, 0.025)
-    (40, None)
     """
     mirrored = upper_rank(domains, 1.0 - alpha, miss)
     return None if mirrored is None else domains + 1 - mirrored
@@ -287,9 +280,6 @@ def probability_below(below: int, domains: int, miss: float) -> float:
     """Clopper and Pearson's lower bound on a probability that ``below`` of m domains support.
 
     The p with P(Binomial(m, p) ≥ below) = miss.
-
-    >>> round(probability_below(29, 29, 0.05), 6), probability_below(0, 29, 0.05)
-    (0.901855, 0.0)
     """
     from scipy.stats import beta
 
@@ -385,9 +375,6 @@ def highest_level(domains: float, confidence: float, dependence: int = 0) -> flo
 
     For k-dependent domains a level that they can bound: with half of 1−confidence and the
     length of the shortest of the k+1 subsequences.
-
-    >>> round(highest_level(29, 0.95), 6), round(highest_level(71, 0.95, dependence=1), 4)
-    (0.901855, 0.9)
     """
     if dependence == 0:
         return float((1.0 - confidence) ** (1.0 / domains))

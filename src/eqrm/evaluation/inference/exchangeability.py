@@ -75,9 +75,6 @@ class ExchangeabilityTest(Finding):
 
         A trend means that the distribution changes, similar neighbours that domains are dependent:
         each has a bound of its own.
-
-        >>> order_test(np.arange(40) + np.random.default_rng(0).normal(0, 5, 40)).doubt
-        'The order test rejects this (p = 0.0004): the bound that applies is the one for the ...
         """
         if self.rejected is None or self.by != "time":
             return ""

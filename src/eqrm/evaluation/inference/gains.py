@@ -109,13 +109,7 @@ def _size(change: float) -> str:
 def gain_over(
     risks: Mapping[str, Array], predictor: str, reference: str, level: Level, confidence: float
 ) -> Gain:
-    """Compare two predictors on the same domains.
-
-    >>> risks = np.random.default_rng(0).random(2000)
-    >>> found = gain_over({"a": risks, "b": 0.9 * risks}, "b", "a", Level(0.9), 0.95)
-    >>> round(found.change, 3), found.interval
-    (-0.1, '-10.5% to -9.5%')
-    """
+    """Compare two predictors on the same domains."""
     both = np.stack([risks[reference], risks[predictor]])
     (before, after), drawn = resampled_smooth_quantiles(both, level, RESAMPLES, seed=0)
     unit = abs(float(before)) or 1.0
@@ -128,11 +122,7 @@ def gain_over(
 
 
 def fewest_to_compare(level: Level, confidence: float) -> float:
-    """The fewest domains on which quantiles at a level can be compared.
-
-    >>> fewest_to_compare(Level(0.9), 0.95)
-    36.0
-    """
+    """The fewest domains on which quantiles at a level can be compared."""
     return quantile_needs(level, (1.0 - confidence) / 2.0)
 
 

@@ -76,11 +76,7 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
 
 @lru_cache(maxsize=1024)
 def mean_needs(confidence: float) -> float:
-    """The fewest domains that bound a mean.
-
-    >>> mean_needs(0.8), mean_needs(0.95), mean_needs(0.99)
-    (30.0, 30.0, 44.0)
-    """
+    """The fewest domains that bound a mean."""
     seen = quantile_needs(Level(RARE), 1.0 - confidence)
     return max(float(FEWEST_FOR_MEAN), seen)
 
@@ -91,9 +87,6 @@ def superquantile_scores(risks: Vector, level: Level, quantile: float | None = N
     Their mean has a minimum at q, so that its estimation error matters in the second order only
     where risks have a density there (Rockafellar & Uryasev 2000). Unless ``quantile`` is given,
     it is that of the risks.
-
-    >>> superquantile_scores(np.array([1.0, 2.0, 3.0, 4.0]), Level(0.5))
-    array([2., 2., 4., 6.])
     """
     if quantile is None:
         quantile = _sample_quantile(risks, level)
@@ -108,10 +101,6 @@ def superquantile_interval(risks: Vector, level: Level, confidence: float) -> En
     """That of the mean of the scores; with few domains beyond the level, the lower end alone.
 
     The superquantile is at least the quantile, which has a lower end whatever the tail.
-
-    >>> risks = np.arange(1.0, 101.0)
-    >>> superquantile_interval(risks, Level(0.99), 0.95)
-    (97.0, inf)
     """
     ends = superquantile_difference(np.zeros_like(risks), risks, level, confidence)
     if ends == OPEN:
@@ -161,11 +150,7 @@ def _ends_or_mean(values: Vector, confidence: float) -> Ends:
 
 @lru_cache(maxsize=1024)
 def superquantile_needs(level: Level, confidence: float) -> float:
-    """The fewest domains that bound a superquantile from above; infinite at the level 1.
-
-    >>> [superquantile_needs(Level(alpha), 0.95) for alpha in (0.5, 0.9, 0.99)]
-    [30.0, 100.0, 1000.0]
-    """
+    """The fewest domains that bound a superquantile from above; infinite at the level 1."""
     beyond = FEWEST_IN_TAIL / level.tail if level.tail > 0.0 else math.inf
     return max(mean_needs(confidence), float(np.ceil(beyond - 1e-6)))
 
@@ -198,9 +183,6 @@ def quantile_needs(level: Level, miss: float) -> float:
 
     The number m with α^m ≤ miss and (1−α)^m ≤ miss; infinite at the levels 0 and 1. An interval
     may miss on either side, so that each gets half of 1 − confidence.
-
-    >>> quantile_needs(Level(0.9), 0.05), quantile_needs(Level(0.1), 0.025)
-    (29.0, 36.0)
     """
     middle = min(-math.log1p(-level.tail) if level.tail < 1.0 else math.inf, -level.log_tail)
     return float(math.ceil(math.log(miss) / -middle - 1e-9)) if middle > 1e-300 else math.inf
@@ -246,10 +228,6 @@ def quantile_pairs(
     :func:`most_ratio`. Pairing by domain narrows it down, because domains that both predictors find
     hard are in the same class. None where there are fewer domains than :func:`quantile_needs`:
     every risk may lie on one side of the quantile.
-
-    >>> risks = np.arange(1.0, 201.0)
-    >>> quantile_pairs(risks, risks - 50.0, Level(0.9), 0.95).difference()
-    (-54.0, -46.0)
     """
     domains, miss = first.size, 1.0 - confidence
     if domains < quantile_needs(level, miss / 2.0):

@@ -209,12 +209,6 @@ def denoised_risks(risks: Any, counts: Any, loss_variances: Any) -> Vector:
     whatever its domain's size. The values are not the best estimates of single risks, which would
     be shrunk further; together they have the right spread. With few domains, noise and spread are
     hard to separate, so less is removed; where a domain has little noise it is left as it is.
-
-    >>> rng = np.random.default_rng(0)
-    >>> measured = rng.normal(1.0, 0.1, 2000) + rng.normal(0.0, 0.2, 2000)
-    >>> without = denoised_risks(measured, counts=25, loss_variances=1.0)
-    >>> round(float(measured.std()), 2), round(float(without.std()), 2)
-    (0.22, 0.11)
     """
     values, noise, _, mean, variance, error = _measured(risks, counts, loss_variances)
     spread = variance + CAUTION * error
@@ -246,9 +240,6 @@ def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
     """Cochran's Q = Σ (R_i − μ)²/v_i, and the p-value of the test that all true risks are equal.
 
     If they are, Q is χ² with m − 1 degrees of freedom. Infinite where risks without noise differ.
-
-    >>> cochran_q(np.array([0.0, 2.0]), np.array([1.0, 1.0]))
-    (2.0, 0.157...)
     """
     from scipy.special import chdtrc
 
@@ -265,9 +256,6 @@ def sampling_variances(counts: Any, loss_variances: Any, domains: int) -> Vector
     """The variance of the measured risk of each domain (m,) by sampling; None if it is not known.
 
     It is not known where every domain has one example.
-
-    >>> sampling_variances([201, 201, 1], [1.0, 3.0, float("nan")], 3).round(4)
-    array([0.0075, 0.0124, 2.    ])
     """
     numbers = checked_counts(counts, domains)
     known = numbers > 1

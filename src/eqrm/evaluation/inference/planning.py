@@ -131,9 +131,6 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
     With j risks beyond the bound, m(j) domains are needed; the first j with
     j ≥ (1 − α − slack)·m(j) is found by bisection, and a look back because m(j) is rounded.
     Returns m and j.
-
-    >>> tight_domains(0.9, 0.95, 0.05)
-    (116, 6)
     """
 
     def tight(beyond: int) -> bool:

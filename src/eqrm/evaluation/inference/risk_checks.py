@@ -48,22 +48,14 @@ def or_refused(bound: Callable[..., T], *given: Any, **settings: Any) -> T | Ref
 
 
 def as_levels(levels: LevelLike | Sequence[LevelLike]) -> list[Level]:
-    """One level or several, as a list.
-
-    >>> as_levels(0.9), as_levels([0.5, "1-e^-1000"])
-    ([Level(0.9)], [Level(0.5), Level(log_tail=-1000.0)])
-    """
+    """One level or several, as a list."""
     if isinstance(levels, (Level, str, float, int)):
         return [Level.of(levels)]
     return [Level.of(level) for level in levels]
 
 
 def checked_alpha(alpha: LevelLike) -> float:
-    """A level strictly between 0 and 1, as the number α.
-
-    >>> checked_alpha("0.9")
-    0.9
-    """
+    """A level strictly between 0 and 1, as the number α."""
     if isinstance(alpha, float) and 0.0 < alpha < 1.0:
         return float(alpha)
     level = Level.of(alpha)
@@ -82,11 +74,7 @@ def checked_alpha(alpha: LevelLike) -> float:
 
 
 def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2, first: int = 0) -> Vector:
-    """A finite risk per domain as float64 (m,), with m at least 2; errors count from ``first``.
-
-    >>> checked_risks([1, 2])
-    array([1., 2.])
-    """
+    """A finite risk per domain as float64 (m,), with m at least 2; errors count from ``first``."""
     values = _vector(risks, what)
     if values.size == 0:
         raise DomainDataError(f"{what} are empty: there must be one number per domain.")
@@ -118,11 +106,7 @@ def without_rounding(risks: Vector) -> Vector:
 
 
 def midranks(values: Vector) -> Vector:
-    """Ranks from 1; equal values have the mean of their ranks.
-
-    >>> midranks(np.array([3.0, 1.0, 1.0]))
-    array([3. , 1.5, 1.5])
-    """
+    """Ranks from 1; equal values have the mean of their ranks."""
     order = np.argsort(values)
     ordered, ranks = values[order], np.empty(values.size)
     if (ordered[1:] > ordered[:-1]).all():
@@ -160,11 +144,7 @@ def checked_variances(variances: Any, domains: int, known: Any = True) -> Vector
 
 
 def checked_range(losses: Any, name: str) -> tuple[float, float]:
-    """The least and the largest loss possible.
-
-    >>> checked_range([0, 1], "bounds")
-    (0.0, 1.0)
-    """
+    """The least and the largest loss possible."""
     try:
         low, high = (float(end) for end in losses)
     except (TypeError, ValueError):
@@ -178,11 +158,7 @@ def checked_range(losses: Any, name: str) -> tuple[float, float]:
 
 
 def per_domain(values: Any, what: str, domains: int) -> Vector:
-    """One number per domain (m,), or one for all of them.
-
-    >>> per_domain(3, "counts", 2)
-    array([3., 3.])
-    """
+    """One number per domain (m,), or one for all of them."""
     if np.ndim(values) == 0:
         values = np.full(domains, values)
     array = _vector(values, what)

@@ -47,11 +47,7 @@ Rule = Callable[[Matrix], int]
 
 
 class Sureness(str, Enum):
-    """How sure it is that the chosen one of two models has the lower quantile, in words.
-
-    >>> [Sureness.of(probability).value for probability in (0.99, 0.8, 0.5)]
-    ['clear', 'likely', 'a toss-up']
-    """
+    """How sure it is that the chosen one of two models has the lower quantile, in words."""
 
     CLEAR = "clear"
     LIKELY = "likely"
@@ -260,11 +256,6 @@ def nested_estimate(
     ``reference``. By nested folds: for each fold of domains (of blocks of them, in time) the rule
     chooses by the others, and every domain has the risk of what was chosen without it. The quantile
     of these risks is free of the optimism of choosing; it is averaged over divisions into folds.
-
-    >>> risks = np.random.default_rng(0).lognormal(size=(4, 60))
-    >>> lowest = lambda r: int(np.sort(r, axis=1)[:, -6].argmin())
-    >>> nested_estimate(risks, Level(0.9), lowest).optimism > 0.0
-    True
     """
     generator, domains = np.random.default_rng(seed), risks.shape[1]
     chosen, length = rule(risks), blocks or 1
@@ -288,9 +279,6 @@ def smooth_quantile(risks: Vector, level: Level) -> float:
 
     It varies less than one order statistic (Harrell & Davis 1982), which matters where
     predictors are compared. At the levels 0 and 1 it is the smallest and the largest risk.
-
-    >>> round(smooth_quantile(np.arange(1.0, 101.0), Level(0.9)))
-    90
     """
     return float(np.sort(risks) @ np.diff(weight_up_to(risks.size, level)))
 
@@ -305,10 +293,6 @@ def resampled_smooth_quantiles(
     With ``wide`` above 1 the weights are those of that many times fewer domains, but of no fewer
     than leave one expected beyond the level: quantiles of a range of levels around this one, which
     vary less still, and order predictors better than they estimate their quantiles.
-
-    >>> risks = np.arange(1.0, 101.0)[None]
-    >>> resampled_smooth_quantiles(risks, Level(0.9), 10, seed=0)[0].round()
-    array([90.])
     """
     predictors, domains = risks.shape
     reached = weight_up_to(domains, level, wide)
@@ -378,10 +362,6 @@ def drawn_counts(domains: int, resamples: int, seed: int, block: int = 1) -> Ite
 
     With ``block`` above 1, blocks of consecutive domains are drawn until there are as many as
     before; the last block is cut off, and the first domain follows the last one.
-
-    >>> next(drawn_counts(6, 2, seed=0, block=3))
-    array([[1, 1, 0, 1, 1, 2],
-           [0, 1, 1, 2, 1, 1]], dtype=int32)
     """
     generator = np.random.default_rng(seed)
     at_once, pieces = max(1, CELLS_AT_ONCE // domains), -(-domains // block)

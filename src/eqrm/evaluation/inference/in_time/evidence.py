@@ -128,9 +128,6 @@ def log_rank_factors(p_values: Vector) -> Vector:
     """Bets against "p-values are independent and uniform" (n, 6), for ``p_values`` (n,).
 
     1 ± λ(1−2p) gains if risks rise or fall, 1 ± λ(12(p−½)²−1)/2 if they spread or contract.
-
-    >>> np.exp(log_rank_factors(np.array([0.0]))).round(2)
-    array([[1.5 , 1.95, 0.5 , 0.05, 1.9 , 0.1 ]])
     """
     rising = 1.0 - 2.0 * p_values
     spreading = (12.0 * (p_values - 0.5) ** 2 - 1.0) / 2.0
@@ -145,9 +142,6 @@ def miss_rate_interval(
 
     Robbins' (1970) mixture: p is excluded once B(a+s, b+f)/B(a, b) / (p^s (1−p)^f) ≥ 1/δ, s misses
     and f others, with a Beta(a, b) law of mean ``share`` and a = 1.
-
-    >>> [round(limit, 3) for limit in miss_rate_interval(20, 100, share=0.1, delta=0.05)]
-    [0.096, 0.342]
     """
     from scipy.special import betaln, xlog1py, xlogy
 
@@ -191,12 +185,6 @@ class RiskDrift:
     ``reference`` are risks of earlier domains in the order of time: the first half fixes the edges
     of the bins, the second half is the beginning of the sequence (less k domains between them for
     k-dependent ones). With ``dependence`` k there are k+1 interleaved tests.
-
-    >>> rng = np.random.default_rng(0)
-    >>> drift = RiskDrift(rng.normal(size=200))
-    >>> same, higher = rng.normal(size=200), rng.normal(1, 1, 200)
-    >>> bool(drift.update_many(same).max() < 20), bool(drift.update_many(higher).max() > 20)
-    (True, True)
     """
 
     def __init__(self, reference: Any, dependence: int = 0) -> None:
@@ -280,10 +268,6 @@ class RiskDrift:
 
 
 def carried(before: float, values: Vector, places: Any, size: int) -> Vector:
-    """Values that are known at some places (sorted), each kept until the next (size,).
-
-    >>> carried(1.0, np.array([2.0, 3.0]), np.array([1, 3]), 5)
-    array([1., 2., 2., 3., 3.])
-    """
+    """Values that are known at some places (sorted), each kept until the next (size,)."""
     lasting = np.diff(np.concatenate([[0], places, [size]]))
     return np.concatenate([[before], values]).repeat(lasting)

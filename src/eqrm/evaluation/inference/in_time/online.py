@@ -151,11 +151,7 @@ class OnlineBound:
         return self.guarantee_after(self.domains)
 
     def guarantee_after(self, domains: int) -> float:
-        """The same after a number of domains.
-
-        >>> round(OnlineBound(alpha=0.9).guarantee_after(1000), 4)
-        0.046
-        """
+        """The same after a number of domains."""
         if domains == 0:
             return 1.0
         if self.method == TRACKING:

@@ -116,11 +116,7 @@ def recent_bound(risks: Any, alpha: LevelLike = 0.9, half_life: float = 30.0) ->
 
 
 def recent_weights(domains: int, half_life: float) -> Vector:
-    """2^(−age/half_life), the most recent domain having the age 1.
-
-    >>> recent_weights(3, 1.0)
-    array([0.125, 0.25 , 0.5  ])
-    """
+    """2^(−age/half_life), the most recent domain having the age 1."""
     return np.asarray(0.5 ** (np.arange(domains, 0, -1) / half_life))
 
 
@@ -151,14 +147,7 @@ _DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?([ T].*)?$")
 
 @dataclass(frozen=True, eq=False)
 class DomainOrder:
-    """When each of m domains began: ``times`` (m,), from the column ``name`` or their names.
-
-    >>> order = DomainOrder.of_names(["2013-02", "2013-01", "2013-03"])
-    >>> order.arranged(np.array([0.2, 0.1, 0.3]), ["2013-02", "2013-01", "2013-03"])
-    array([0.1, 0.2, 0.3])
-    >>> DomainOrder.of_names(["Oslo", "Rome"]) is None
-    True
-    """
+    """When each of m domains began: ``times`` (m,), from the column ``name`` or their names."""
 
     times: Times
     name: str = "domains"
@@ -212,10 +201,6 @@ class TimeBounds:
     ``dependence`` is k for domains that are independent more than k places apart, ``spells`` asks
     for the approximate bound for domains in spells, ``recent`` is the half-life of the weights of a
     bound for the next domain.
-
-    >>> found = TimeBounds(dependence=1, recent=30).of(np.arange(100) / 100, 0.9, 0.95)
-    >>> list(found), found["dependence"].bound, found["recent"].bound
-    (['dependence', 'recent'], 0.98, 0.96)
     """
 
     dependence: int | None = None

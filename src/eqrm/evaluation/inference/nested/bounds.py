@@ -186,9 +186,6 @@ def groups_needed(alpha: LevelLike, confidence: float, sampling: str = REPEATED)
     """The fewest groups that bound the α-quantile for a new member of a new group.
 
     The pooled form also needs that its members count as enough independent domains.
-
-    >>> [groups_needed(0.9, 0.95, sampling) for sampling in ("once", "repeated", "pooled")]
-    [29, 34, 20]
     """
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     return _groups_needed(level, asked, sampling)

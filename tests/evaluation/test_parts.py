@@ -126,17 +126,6 @@ def test_a_table_per_domain_and_files_per_predictor_have_parts_too(
     assert merged["a"].risks.tolist() == merged["b"].risks.tolist()
 
 
-def test_integer_domains_of_one_csv_file_and_names_of_another_are_one_column(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "a.csv").write_text("d,l\n1,0.5\n10,0.25\n")
-    (tmp_path / "b.csv").write_text("d,l\n1,1.5\nx,0.75\n")
-    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    merged = merge_parts([evaluate_part(path, domains="d", losses="l") for path in paths])
-    assert merged.domains == ("1", "10", "x")
-    assert same_numbers(merged, eqrm.evaluate(paths, domains="d", losses="l"))
-
-
 def test_a_part_may_have_no_prediction_that_is_right_but_not_the_whole(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("d,y,c\n1,cat,dog\n2,dog,cat\n")
     (tmp_path / "b.csv").write_text("d,y,c\n1,cat,cat\n2,dog,cat\n")

@@ -61,19 +61,6 @@ def test_the_range_of_the_losses_scales_the_bound() -> None:
     assert scaled.bound == pytest.approx(3 * plain.bound - 1)
 
 
-def test_variances_help_where_losses_hardly_vary() -> None:
-    risks = np.random.default_rng(0).uniform(0.4, 0.6, 60)
-    without = true_risk_bound(risks, 500).bound
-    with_them = true_risk_bound(risks, 500, loss_variances=1e-4).bound
-    assert with_them < without
-
-
-def test_the_number_of_domains_needed_is_that_of_the_measured_risk() -> None:
-    assert true_risk_bound(np.full(29, 0.1), 1000).rank == 29
-    with pytest.raises(TooFewDomainsError, match="at least 29"):
-        true_risk_bound(np.full(28, 0.1), 1000)
-
-
 def test_no_room_for_errors_within_domains_is_refused() -> None:
     with pytest.raises(TooFewDomainsError, match="at least 3 are needed"):
         true_risk_bound([0.1, 0.2], 1000, alpha=0.5, confidence=0.75)

@@ -17,7 +17,7 @@ from studies.domains_in_time.worlds import (
 )
 
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation import quantile_bound, spell_bound
+from eqrm.evaluation import spell_bound
 from eqrm.evaluation.inference.in_time.spells import (
     _autoregressive,
     _densities,
@@ -43,20 +43,6 @@ def test_the_block_length_of_a_long_sequence_is_near_the_true_one() -> None:
     lags = 0.7 ** np.arange(1, 200)
     true = 1 + 2 * exceedance_correlation(lags, 0.9).sum()
     assert block_length(risks, 0.9) == pytest.approx(true, rel=0.1)
-
-
-def test_independent_domains_get_nearly_the_plain_bound() -> None:
-    risks = np.random.default_rng(1).normal(size=400)
-    found = spell_bound(risks)
-    assert found.block_length < 1.4
-    assert 0 <= found.rank - quantile_bound(risks).rank <= 4
-
-
-def test_domains_that_alternate_do_not_count_as_more_than_they_are() -> None:
-    risks = autoregressive(np.random.default_rng(2), 1, 300, -0.6)[0]
-    found = spell_bound(risks)
-    assert found.block_length >= 1.0
-    assert found.rank >= quantile_bound(risks).rank
 
 
 def test_equal_risks_are_one_spell_of_no_length() -> None:

@@ -99,13 +99,6 @@ def test_a_broken_certificate_rings_once_and_for_all() -> None:
     assert f"The alarm rang at domain {first.alarm}" in watch.report.sentence
 
 
-def test_evidence_between_the_root_and_the_limit_is_suspicious() -> None:
-    watch = Watch(CERTIFICATE)
-    while watch.update(1.0) < math.sqrt(20):
-        assert watch.report.verdict == "still holds"
-    assert watch.report.verdict == "suspicious"
-
-
 def test_either_kind_of_certificate_can_be_watched() -> None:
     bound = probability_bound(RISKS, threshold=0.95)
     watch = Watch(bound)
@@ -203,9 +196,3 @@ def test_a_million_domains_take_seconds_and_constant_memory(k: int) -> None:
     assert max(used) < 1_000_000
     assert max(used[50:]) < max(used[:50]) + 10_000
     assert len(json.dumps(watch.to_dict())) < 8000
-
-
-def test_false_alarms_grow_with_the_correlation_of_neighbours() -> None:
-    """Nothing beyond delta without correlation."""
-    rates = [alarms.correlated_alarms(each, 100, 300, seed=1).rang for each in (0.0, 0.5, 0.9)]
-    assert rates[0] <= 0.05 < rates[1] < rates[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -107,13 +106,6 @@ def test_the_number_needed_is_enough_and_one_fewer_is_refused(
     nested_bound(fewer, reach, confidence, sampling=sampling)
 
 
-def test_without_a_choice_repeated_draws_are_used_where_there_are_enough_groups() -> None:
-    for number, sampling in ((34, "repeated"), (33, "once")):
-        assert nested_bound(drawn(number)).sampling == sampling
-    with pytest.raises(TooFewDomainsError, match=r"28 groups are too few .* at least 29"):
-        nested_bound(drawn(28))
-
-
 def test_a_known_group_rests_on_its_own_members() -> None:
     risks = np.random.default_rng(0).normal(size=68)
     nested = NestedRisks.of(risks, ["Oslo"] * 40 + ["Rome"] * 28)
@@ -158,13 +150,3 @@ def test_the_pooled_form_is_labelled_approximate_and_needs_members_that_count() 
 def test_groups_that_are_none_are_refused(groups: np.ndarray, words: str) -> None:
     with pytest.raises(DomainDataError, match=words):
         NestedRisks.of(np.arange(60.0), groups)
-
-
-def test_a_bound_does_not_depend_on_the_order_of_domains() -> None:
-    one = drawn(50)
-    order = np.random.default_rng(2).permutation(len(one.risks))
-    two = NestedRisks.of(one.risks[order], one.ids[order])
-    for sampling in ("repeated", "pooled"):
-        bounds = [nested_bound(each, sampling=sampling).bound for each in (one, two)]
-        assert math.isfinite(bounds[0])
-        assert bounds[0] == bounds[1]

@@ -90,21 +90,6 @@ def test_arrays_nest_without_names_of_columns() -> None:
     assert again.certificate().sentence == one.certificate().sentence
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"domains": None}, "Name the groups too"),
-        ({"within": "hospital"}, "is given more than once"),
-        ({"within": "wrd"}, "Did you mean 'ward'"),
-    ],
-)
-def test_bad_columns_are_refused(change: dict, words: str) -> None:
-    with pytest.raises(Exception, match=words):
-        found(**change)
-    with pytest.raises(SettingError, match="within= needs a table"):
-        evaluate(found()["ERM"], domains="hospital", within="ward")
-
-
 def test_the_summary_tells_every_level_and_known_groups() -> None:
     text = summarised(found()).to_text()
     assert "needs 29 members of it: 1 of the 36 groups has as many" in text

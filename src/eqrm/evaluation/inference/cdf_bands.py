@@ -46,17 +46,12 @@ class CdfBand:
         return self.risks.size
 
     @property
-    def assumption(self) -> str:
-        """What must be true of new domains, as a clause."""
-        return assumption_about(self.domains)
-
-    @property
     def sentence(self) -> str:
         """The statement for a reader who knows no statistics."""
         return (
             f"With {as_percent(self.confidence)} confidence, the share of new domains with a "
             "measured risk of at most r lies between the two curves for all r at once, provided "
-            f"that {self.assumption}."
+            f"that {assumption_about(self.domains)}."
         )
 
     def at(self, risk: Any) -> tuple[Vector, Vector]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,16 +118,15 @@ def risk_intervals(
     """
     values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
     found = []
-    for about in _statistics(as_levels(levels), values.size, asked):
-        kind, level = about.pop("statistic"), about.pop("at")
-        value = _estimate(values, kind, level)
-        if kind == MEAN or level is None:
+    for kind, level in _statistics(as_levels(levels)):
+        if level is None:
             ends = intervals.mean_interval(values, asked)
         elif kind == QUANTILE:
             ends = intervals.order_statistic_interval(values, level, asked)
         else:
             ends = intervals.superquantile_interval(values, level, asked)
-        found.append(Interval(statistic=kind, value=value, low=ends[0], high=ends[1], **about))
+        value = _estimate(values, kind, level)
+        found.append(Interval(value=value, **_bounded(ends, kind, level, values.size, asked)))
     return found
 
 
@@ -162,26 +161,17 @@ def paired_differences(
     asked, given = CONFIDENCE.check(confidence, "confidence"), as_levels(levels)
     smooth = one_of(interpolation, QUANTILES, "interpolation") == SMOOTH
     found = []
-    for about in _statistics(given, one.size, asked):
-        kind, level = about.pop("statistic"), about.pop("at")
-        pair = [
+    for kind, level in _statistics(given):
+        before, after = (
             smooth_quantile(risks, level)
-            if smooth and kind == QUANTILE
+            if smooth and kind == QUANTILE and level is not None
             else _estimate(risks, kind, level)
             for risks in (one, two)
-        ]
-        low, high = _ends_of_difference(one, two, kind, level, asked)
-        value = pair[1] - pair[0]
-        found.append(
-            Difference(
-                statistic=kind,
-                first=pair[0],
-                second=pair[1],
-                low=min(low, value),
-                high=max(high, value),
-                **about,
-            )
         )
+        low, high = _ends_of_difference(one, two, kind, level, asked)
+        ends = min(low, after - before), max(high, after - before)
+        bounded = _bounded(ends, kind, level, one.size, asked)
+        found.append(Difference(first=before, second=after, **bounded))
     return found
 
 
@@ -196,23 +186,31 @@ def _ends_of_difference(
     return intervals.superquantile_difference(one, two, level, confidence)
 
 
-def _statistics(
-    levels: Sequence[Level], domains: int, confidence: float
-) -> Iterator[dict[str, Any]]:
-    """The fields of every statistic that are known before it is computed; ``at`` is its level."""
-    same = {"confidence": confidence, "domains": domains}
-    yield {
-        "statistic": MEAN,
-        "at": None,
-        "level": None,
-        "needed": intervals.mean_needs(confidence),
-    } | same
-    for kind in (QUANTILE, SUPERQUANTILE):
-        for level in levels:
-            needed = intervals.superquantile_needs(level, confidence)
-            if kind == QUANTILE:
-                needed = intervals.quantile_needs(level, (1.0 - confidence) / 2.0)
-            yield {"statistic": kind, "at": level, "level": level.alpha, "needed": needed} | same
+def _statistics(levels: Sequence[Level]) -> list[tuple[str, Level | None]]:
+    """Kinds and levels of all statistics."""
+    kinds = (QUANTILE, SUPERQUANTILE)
+    return [(MEAN, None), *((kind, level) for kind in kinds for level in levels)]
+
+
+def _bounded(
+    ends: Ends, kind: str, level: Level | None, domains: int, confidence: float
+) -> dict[str, Any]:
+    """The fields of :class:`_Bounded`."""
+    if level is None:
+        needed = intervals.mean_needs(confidence)
+    elif kind == QUANTILE:
+        needed = intervals.quantile_needs(level, (1.0 - confidence) / 2.0)
+    else:
+        needed = intervals.superquantile_needs(level, confidence)
+    return {
+        "statistic": kind,
+        "level": None if level is None else level.alpha,
+        "low": ends[0],
+        "high": ends[1],
+        "confidence": confidence,
+        "domains": domains,
+        "needed": needed,
+    }
 
 
 def _estimate(risks: Vector, kind: str, level: Level | None) -> float:

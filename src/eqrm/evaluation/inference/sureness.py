@@ -1,7 +1,7 @@
 """How sure it is that one model has a lower α-quantile of risk than another, and by how much.
 
 Two models are compared on the same domains, by a bootstrap over domains. Where the one was chosen
-among candidates by the same risks, :func:`nested_estimate` takes the optimism of choosing away.
+among candidates by the same risks, :func:`optimism_of_choosing` is what has to be added.
 
 A resample of m domains is a count per domain. Sorted risks and cumulated counts give the quantiles
 of it, and predictors measured on the same domains share the counts, so that they stay paired.
@@ -85,21 +85,6 @@ class QuantileChange(Finding):
         return Sureness.of(self.probability)
 
 
-@dataclass(frozen=True)
-class NestedEstimate(Finding):
-    """What choosing by these risks achieves, without the optimism of choosing.
-
-    ``quantile`` is the α-quantile of risk of the chosen model, ``change`` the change from the
-    reference to it as a share of the reference's; ``optimism`` has been added to the first.
-    """
-
-    derived = ()
-
-    quantile: float
-    change: float
-    optimism: float
-
-
 def compare_quantiles(
     chosen: Vector,
     reference: Vector,
@@ -108,21 +93,18 @@ def compare_quantiles(
     *,
     blocks: int | None = None,
     optimism: float = 0.0,
-    seed: int = 0,
 ) -> QuantileChange:
     """The change of the α-quantile from a reference to the chosen model, and how sure it is.
 
     ``chosen`` and ``reference`` (m,) are risks on the same domains, in the same order. For domains
     in the order of time that depend on each other, ``blocks`` is the length of the blocks of
     consecutive domains that are drawn together. Where one was chosen by these risks, ``optimism``
-    is what its quantile is too low by (:func:`nested_estimate`).
+    is what its quantile is too low by (:func:`optimism_of_choosing`).
 
     >>> risks = np.random.default_rng(0).lognormal(size=100)
     >>> found = compare_quantiles(0.9 * risks, risks, Level(0.9))
     >>> round(found.change, 3), found.sureness.value
     (-0.1, 'clear')
-    >>> compare_quantiles(risks, risks, Level(0.9)).probability
-    0.5
     """
     one, two = checked_risks(chosen, "Risks of the chosen model"), checked_risks(reference)
     if one.size != two.size:
@@ -133,7 +115,7 @@ def compare_quantiles(
     z = float(ndtri(0.5 + CONFIDENCE.check(confidence, "confidence") / 2.0))
     both, block = np.stack([one + optimism, two]), blocks or 1
     resamples = max(FEWEST_RESAMPLES, min(RESAMPLES, MOST_DRAWN // one.size))
-    estimates, drawn = resampled_smooth_quantiles(both, level, resamples, seed, block=block)
+    estimates, drawn = resampled_smooth_quantiles(both, level, resamples, seed=0, block=block)
     repeats = _repeats(both, level, block)
     near = np.sort(both, axis=1) @ _weights_near(one.size, level, repeats)
     change, changes, others = _as_changes(estimates, drawn.T, near)
@@ -241,26 +223,22 @@ def _weights_near(domains: int, level: Level, repeats: float) -> Matrix:
     return np.asarray(np.diff(up_to, axis=0))
 
 
-def nested_estimate(
-    risks: Matrix,
-    level: Level,
-    rule: Rule,
-    reference: int = 0,
-    *,
-    blocks: int | None = None,
-    seed: int = 0,
-) -> NestedEstimate:
-    """The quantile of the candidate that ``rule`` chooses, corrected for having been chosen.
+def optimism_of_choosing(
+    risks: Matrix, level: Level, rule: Rule, *, blocks: int | None = None
+) -> float:
+    """What the quantile of the candidate that ``rule`` chooses is too low by, for being chosen.
 
-    ``risks`` (C, m) are those of the candidates on the same domains, one of which is the
-    ``reference``. By nested folds: for each fold of domains (of blocks of them, in time) the rule
-    chooses by the others, and every domain has the risk of what was chosen without it. The quantile
-    of these risks is free of the optimism of choosing; it is averaged over divisions into folds.
+    ``risks`` (C, m) are those of the candidates on the same domains. By nested folds: for each fold
+    of domains (of blocks of them, in time) the rule chooses by the others, and every domain has the
+    risk of what was chosen without it. The quantile of these risks is free of the optimism of
+    choosing; it is averaged over divisions into folds.
     """
-    generator, domains = np.random.default_rng(seed), risks.shape[1]
-    chosen, length = rule(risks), blocks or 1
+    generator, domains = np.random.default_rng(0), risks.shape[1]
+    length = blocks or 1
     parts = -(-domains // length)
     folds, found = min(NESTED_FOLDS, parts), []
+    if folds == 1:
+        return 0.0
     for _ in range(1 if domains > MANY else DIVISIONS):
         fold = (generator.permutation(parts) % folds)[np.arange(domains) // length]
         own = np.empty(domains)
@@ -268,10 +246,7 @@ def nested_estimate(
             inside = fold == number
             own[inside] = risks[rule(risks[:, ~inside])][inside]
         found.append(smooth_quantile(own, level))
-    before, after = smooth_quantile(risks[reference], level), smooth_quantile(risks[chosen], level)
-    optimism = max(0.0, float(np.mean(found)) - after) if folds > 1 else 0.0
-    after += optimism
-    return NestedEstimate(after, (after - before) / (abs(before) or 1.0), optimism)
+    return max(0.0, float(np.mean(found)) - smooth_quantile(risks[rule(risks)], level))
 
 
 def smooth_quantile(risks: Vector, level: Level) -> float:

@@ -32,7 +32,7 @@ from eqrm.evaluation.inference.sureness import (
     QuantileChange,
     Sureness,
     compare_quantiles,
-    nested_estimate,
+    optimism_of_choosing,
     resampled_lognormal_quantiles,
     resampled_smooth_quantiles,
     smooth_quantile,
@@ -355,6 +355,6 @@ def _change(contest: Contest, other: int, plain: int, confidence: float) -> Quan
     level, risks, blocks = contest.level, contest.risks, contest.block
     optimism = 0.0
     if other != plain and len(contest.candidates) > 2:
-        optimism = nested_estimate(risks, level, contest.place, plain, blocks=blocks).optimism
+        optimism = optimism_of_choosing(risks, level, contest.place, blocks=blocks)
     both = risks[other], risks[plain]
     return compare_quantiles(*both, level, confidence, blocks=blocks, optimism=optimism)

@@ -16,7 +16,6 @@ import eqrm
 from eqrm import Level
 from eqrm.evaluation import references as module
 from eqrm.evaluation.measuring import measurement_spec
-from eqrm.evaluation.presenting.report.page import report_html
 from eqrm.evaluation.presenting.summary import summarised
 from eqrm.evaluation.references import References
 from eqrm.linear.recalibration import recalibrate
@@ -265,14 +264,6 @@ class TestWhereTheyAreShown:
         assert auc == evaluation.references.skills["fair"].ranking  # type: ignore[union-attr]
         assert set(table.to_dict()["references"]) == named
         assert set(table.cells) == {"sure", "fair"}
-
-    def test_the_report_has_their_rows_and_verdicts(self) -> None:
-        page = report_html(found(rows(60)))
-        content = json.loads(page.split('type="application/json">')[1].split("</script>")[0])
-        assert content["predictors"][:2] == ["sure", "fair"]
-        assert content["references"][:3] == [0, 0, 1]
-        assert set(content["predictors"][2:]) == set(found(rows(60)).references.risks)
-        assert "Recalibrate it (eqrm recalibrate)." in page
 
     def test_json_goes_there_and_back(self) -> None:
         evaluation = found(rows(12))

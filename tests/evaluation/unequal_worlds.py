@@ -59,7 +59,7 @@ class World:
 
 
 def drawn_world(sizes: str, losses: str, rng: Generator, spread: float = SPREAD) -> World:
-    """Losses of one world; exponential and Bernoulli ones are noisier where the risk is higher."""
+    """One world of domains of these sizes."""
     counts = SIZES[sizes](rng)
     number = len(counts)
     true = (
@@ -67,6 +67,11 @@ def drawn_world(sizes: str, losses: str, rng: Generator, spread: float = SPREAD)
         if spread
         else np.full(number, MEANS[losses])
     )
+    return measured_losses(true, counts, losses, rng)
+
+
+def measured_losses(true: Vector, counts: Sizes, losses: str, rng: Generator) -> World:
+    """Losses of domains; exponential and Bernoulli ones are noisier where the risk is higher."""
     each = np.repeat(true, counts)
     if losses == "exponential":
         values = each * rng.exponential(1.0, each.size)

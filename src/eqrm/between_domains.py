@@ -153,10 +153,7 @@ def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
 
 
 def unit_of(xp: Any, deviations: Any, variances: Any) -> Any:
-    """A unit in which neither risks nor variances are too large or small to be squared.
-
-    Of arrays of the module ``xp``, torch or NumPy.
-    """
+    """A unit in which neither risks nor variances are too large or small to be squared."""
     largest = xp.maximum(xp.abs(deviations).max(), variances.max() ** 0.5)
     return xp.where(largest > 0.0, largest, 1.0)
 
@@ -316,12 +313,10 @@ def with_common_losses(variances: Tensor, unit_variances: Tensor, weights: Tenso
 def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
     """The objective of the risks' distribution, shrunk to the spread that is not noise.
 
-    A measured risk R_i spreads around the mean μ by V + v_i: the true spread V of all domains
-    (:func:`between_domains`) and its own sampling variance v_i. It is drawn
-    towards μ by √(V/(V + v_i)), so that each has the variance V, whatever the domains' sizes.
-    Differentiable in risks and variances: noise that a predictor could remove is not worth
-    removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would estimate the single
-    risks best, and their spread too small.)
+    A measured risk is drawn towards the mean μ by √(V/(V + v_i)), so that each has the variance V,
+    whatever the domains' sizes. Differentiable in risks and variances: noise that a predictor could
+    remove is not worth removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would
+    estimate the single risks best, and their spread too small.)
 
     >>> from eqrm.distributions import Gaussian
     >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)

@@ -62,16 +62,13 @@ def evaluate(
       with the labels as 0 … K−1. 0-1 takes classes (integers or strings), or probabilities (floats)
       with a threshold of ½. ``clip`` keeps the probabilities of the log-loss away from 0 and 1;
     - **labels and predictions with a metric of each domain**: ``"accuracy"``, ``"macro-f1"``,
-      ``"average-precision"`` or ``"roc-auc"``, as WILDS and OGB compute them. The risk of a domain
-      is 1 − metric; ``Evaluation.metrics`` has the metric of each domain and of all examples.
-      The first two take classes as 0-1 does, or scores (n, K); the others scores (n,) with labels
-      0 and 1, scores (n, tasks) with labels (n, tasks) that may be missing (NaN), or scores (n, K).
-      In files ``"p_{class}"`` is a column per class, ``"y_{task}"`` with ``"p_{task}"`` per task;
+      ``"average-precision"`` or ``"roc-auc"``. The risk of a domain is 1 − metric. The first two
+      take classes as 0-1 does, or scores (n, K); the others scores (n,), (n, tasks) or (n, K). In
+      files ``"p_{class}"`` is a column per class, ``"y_{task}"`` with ``"p_{task}"`` per task;
     - **a table per domain** (``aggregated=True``): the number of examples, the mean and the
       variance of the losses, in columns ``n``, ``mean`` and ``variance`` or as ``columns`` says
       (``{"count": …, "mean": …, "variance": …}``). ``predictor`` names the column that tells
-      several predictors apart. Several rows of one domain and predictor, such as one per shard
-      of a large table, are merged.
+      several predictors apart. Several rows of one domain and predictor are merged.
 
     Without ``data`` these are arrays, lists or tensors; ``evaluate(labels, predictions, domains)``
     is short for labels and predictions. With ``data`` they are names of columns:
@@ -89,11 +86,9 @@ def evaluate(
     on true risks need; metrics with natural bounds set them.
 
     ``references=True`` adds what every predictor should be compared with, where labels and
-    predictions are given: constants (the base rate or mean of the other domains, and an even guess)
-    and each predictor with its scores shifted and scaled for the ``alpha``-quantile of risk,
-    cross-fitted over domains; with AUC or R², accuracy and calibration error. They are in
-    ``Evaluation.references``, in tables and in the report. With None they are left out where
-    they would take long, as on the command line.
+    predictions are given: constants, and each predictor with its scores shifted and scaled for the
+    ``alpha``-quantile of risk, cross-fitted over domains. With None they are left out where they
+    would take long.
 
     ``seen`` says of each row whether training has seen its domain (true or false, the same in all
     rows of a domain); in ``data`` it is the column ``seen``, if there is one, unless another is
@@ -104,17 +99,10 @@ def evaluate(
 
     >>> import eqrm
     >>> days = ["mon"] * 2 + ["tue"] * 2 + ["wed"] * 2
-    >>> found = eqrm.evaluate(
-    ...     domains=days,
-    ...     labels=[1, 0, 1, 0, 1, 0],
-    ...     predictions={
-    ...         "ERM": [0.9, 0.2, 0.8, 0.3, 0.2, 0.9],
-    ...         "EQRM": [0.7, 0.4, 0.6, 0.4, 0.5, 0.5],
-    ...     },
-    ...     metric="brier",
-    ... )
-    >>> found["ERM"].risks.round(3).tolist(), found["EQRM"].risks.round(3).tolist()
-    ([0.025, 0.065, 0.725], [0.125, 0.16, 0.25])
+    >>> labels, predictions = [1, 0, 1, 0, 1, 0], [0.9, 0.2, 0.8, 0.3, 0.2, 0.9]
+    >>> found = eqrm.evaluate(labels, {"ERM": predictions}, days, metric="brier")
+    >>> found["ERM"].risks.round(3).tolist()
+    [0.025, 0.065, 0.725]
     """
     if labels is None and losses is None and _are_labels(data, predictions):
         data, labels = None, data

@@ -158,10 +158,6 @@ def quantile_bound(
     >>> bound = quantile_bound([i / 100 for i in range(1, 101)], alpha=0.9, confidence=0.95)
     >>> bound.bound, bound.rank, round(bound.achieved, 4)
     (0.96, 96, 0.9763)
-    >>> quantile_bound([0.2, 0.3, 0.4])
-    Traceback (most recent call last):
-    ...
-    eqrm.errors.TooFewDomainsError: 3 domains are too few to bound the 0.9-quantile of risk ...
     """
     values = checked_risks(risks)
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
@@ -189,11 +185,8 @@ def probability_bound(risks: Any, threshold: float, confidence: float = 0.95) ->
     With j of m risks at most ``threshold``, the bound is the p at which seeing j or more has
     probability 1 − confidence. The threshold must be chosen before looking at these risks.
 
-    >>> bound = probability_bound([0.1] * 29, threshold=0.5)
-    >>> round(bound.bound, 4)
+    >>> round(probability_bound([0.1] * 29, threshold=0.5).bound, 4)
     0.9019
-    >>> probability_bound([0.7, 0.8], threshold=0.5).vacuous
-    True
     """
     values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
     below = int((values <= number().check(threshold, "threshold")).sum())

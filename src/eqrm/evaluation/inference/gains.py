@@ -89,9 +89,6 @@ class Gain(Finding):
 
         The counterpart of :func:`clearly_lower`: there the estimate is beyond the margin, and a
         margin less (no gain) is ruled out; here it is not, and a margin more is ruled out.
-
-        >>> [Gain("b", "ERM", -0.015, -0.1, 0.1, error).excluded for error in (0.01, 0.03)]
-        [True, False]
         """
         return self.change > -MARGIN and self.change - DOUBT * self.error > -2.0 * MARGIN
 

@@ -123,8 +123,6 @@ class Watch:
     certificate was computed on: with them the watch also tests whether the distribution of the risk
     has changed in any way, again with a false-alarm probability of at most ``delta``.
 
-    Memory does not grow with the number of domains. :meth:`to_dict` is the state.
-
     >>> from eqrm.evaluation.inference.certificates import quantile_bound
     >>> watch = Watch(quantile_bound([i / 100 for i in range(100)]))
     >>> for risk in (0.5, 0.97, 0.98, 0.99, 0.99):

@@ -317,13 +317,6 @@ def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tenso
     whatever the domains' sizes. Differentiable in risks and variances: noise that a predictor could
     remove is not worth removing. (A shrinkage by V/(V + v_i) itself, as James and Stein's, would
     estimate the single risks best, and their spread too small.)
-
-    >>> from eqrm.distributions import Gaussian
-    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    >>> third = torch.full((3,), 1 / 3, dtype=torch.float64)
-    >>> q = denoised(lambda r, p: Gaussian(r, weights=p).quantile(0.9), risks, third * 2.25, third)
-    >>> round(q.item(), 4)  # S² = 1, v = 0.75: half of 1.2816 is left
-    2.6408
     """
     found = between_domains(risks, variances, weights)
     noisy = variances > 0.0

@@ -98,11 +98,7 @@ def resolve_distribution(distribution: str | Estimator) -> Estimator:
 
 
 def takes_weights(estimator: Estimator) -> bool:
-    """Whether it has an argument ``weights``, as domains absent from a batch need.
-
-    >>> takes_weights(KDE), takes_weights(lambda risks: None)
-    (True, False)
-    """
+    """Whether it has an argument ``weights``, as domains absent from a batch need."""
     if estimator in DISTRIBUTIONS.values():
         return True
     try:

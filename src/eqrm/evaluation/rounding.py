@@ -54,11 +54,7 @@ def rounded(value: float, places: int) -> str:
 
 
 def rounded_by_error(error: float | None, value: float, *others: float) -> list[str]:
-    """A value, and numbers that belong to it, all with the decimals that its error supports.
-
-    >>> rounded_by_error(0.0119, 0.8273, 0.7911)
-    ['0.827', '0.791']
-    """
+    """A value, and numbers that belong to it, all with the decimals that its error supports."""
     places = decimals(value, error)
     return [rounded(number, places) for number in (value, *others)]
 
@@ -88,11 +84,7 @@ def as_percent(share: float) -> str:
 
 
 def as_needed(domains: float) -> str:
-    """How many domains are needed; there may be more of them than a float can hold.
-
-    >>> as_needed(36.0), as_needed(math.inf)
-    ('36', 'more than 1e300')
-    """
+    """How many domains are needed; there may be more of them than a float can hold."""
     return f"{domains:.6g}" if domains < math.inf else "more than 1e300"
 
 
@@ -106,11 +98,7 @@ def percent_rounded_down(share: float) -> str:
 
 
 def significant(numbers: Any, digits: int = 5) -> Any:
-    """Numbers cut to a few significant digits, to keep a file small: a float, or a list.
-
-    >>> significant(0.123456789), significant([1.23456789, 2.0], digits=3)
-    (0.12346, [1.23, 2.0])
-    """
+    """Numbers cut to a few significant digits, to keep a file small: a float, or a list."""
     values = np.asarray(numbers, dtype=np.float64).tolist()
     if isinstance(values, float):
         return float(f"{values:.{digits}g}")
@@ -130,11 +118,7 @@ def digits_of_spread(risks: Any, digits: int = 5) -> int:
 
 
 def are_equal(risks: Any) -> bool:
-    """Whether risks are the same up to the rounding of their sums.
-
-    >>> are_equal([0.3, 0.1 + 0.2])
-    True
-    """
+    """Whether risks are the same up to the rounding of their sums."""
     return float(np.ptp(risks)) <= EQUAL * float(np.abs(risks).max())
 
 

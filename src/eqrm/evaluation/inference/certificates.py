@@ -69,9 +69,6 @@ class Certificate(Finding):
     doubt: str = ""
     proven: bool = True
 
-    def __str__(self) -> str:
-        return self.sentence
-
     @property
     def kind(self) -> str:
         """ "quantile" or "probability": what is bounded."""

@@ -57,8 +57,6 @@ class Gain(Finding):
 
         >>> Gain("b", "ERM", -0.053, -0.1, 0.0, 0.02).words
         "5.3% below that of 'ERM'"
-        >>> Gain("b", "ERM", 20967.3, 0.1, 3e4, 0.02).words
-        "above that of 'ERM' by 21,000 times its size"
         """
         size = _size(self.change)
         if size == "0.0%":

@@ -202,9 +202,12 @@ class Finding:
     derived: ClassVar[tuple[str, ...]] = ("sentence",)
     """Properties that :meth:`to_dict` holds besides the fields."""
 
+    def __str__(self) -> str:
+        return str(getattr(self, "sentence", repr(self)))
+
     def _repr_html_(self) -> str:
         """What was found as sentences, for a notebook."""
-        return lines_in_html(getattr(self, "sentence", repr(self)))
+        return lines_in_html(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, and what follows from them, ready for JSON: an infinite number is None."""

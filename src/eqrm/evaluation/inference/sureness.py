@@ -305,10 +305,6 @@ def resampled_lognormal_quantiles(
     """As :func:`resampled_smooth_quantiles`, of log-normal laws with the moments of log risks.
 
     For levels beyond the domains, where no order statistic says anything; risks are positive.
-
-    >>> risks = np.exp(np.arange(-2.0, 3.0))[None]
-    >>> resampled_lognormal_quantiles(risks, Level(0.5), 10, seed=0)[0].round(9)
-    array([1.])
     """
     logarithms, domains = np.log(risks), risks.shape[1]
     centre = logarithms.mean(axis=1)

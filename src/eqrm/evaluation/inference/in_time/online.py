@@ -81,9 +81,6 @@ class OnlineReport(Finding):
             f"risk, {empty} none."
         )
 
-    def __str__(self) -> str:
-        return self.sentence
-
 
 class OnlineBound:
     """A bound on the risk of the next domain that is missed by a share 1−α in the long run.

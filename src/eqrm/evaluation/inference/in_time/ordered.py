@@ -71,9 +71,6 @@ class RecentBound(Finding):
         """Rows of an assumed drift per domain and the probability that follows from it."""
         return [{"drift": d, "probability": self.probability(d)} for d in DRIFTS]
 
-    def __str__(self) -> str:
-        return self.sentence
-
     @property
     def sentence(self) -> str:
         """The statement, with the probability for one assumed drift beside that for none."""

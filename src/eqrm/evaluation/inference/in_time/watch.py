@@ -63,9 +63,6 @@ class WatchReport(Finding):
     drift_alarm: int | None
     largest_drift_evidence: float | None = None
 
-    def __str__(self) -> str:
-        return self.sentence
-
     @property
     def verdict(self) -> str:
         """ "still holds", "suspicious" or "broken"."""

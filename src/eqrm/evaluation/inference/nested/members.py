@@ -22,12 +22,7 @@ _MARGIN = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class NestedRisks:
-    """The risks of m domains, the group of each, and the members of each of the groups.
-
-    >>> nested = NestedRisks.of([0.1, 0.2, 0.3], ["Oslo", "Oslo", "Rome"])
-    >>> nested.names, nested.sizes, nested.shares_up_to(0.1)
-    (('Oslo', 'Rome'), array([2, 1]), array([0.5, 0. ]))
-    """
+    """The risks of m domains, the group of each, and the members of each of the groups."""
 
     risks: Vector
     ids: NDArray[np.int64]

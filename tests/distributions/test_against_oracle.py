@@ -166,16 +166,6 @@ def test_median_bandwidth_is_the_median_of_all_pairwise_distances(
     assert found == pytest.approx(expected, rel=1e-14)
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
-def test_gaussian_quantile_is_mean_plus_normal_quantile_times_std(alpha: float) -> None:
-    from scipy.stats import norm
-
-    values = draw_risks("lognormal", 20, 5)
-    q = eqrm.Gaussian(torch.from_numpy(values)).quantile(alpha)
-    expected = values.mean() + norm.ppf(alpha) * values.std(ddof=1)
-    assert float(q) == pytest.approx(expected, rel=1e-13)
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 0.3, 0.5, 0.77, 0.9, 1.0])
 @pytest.mark.parametrize("m", [1, 2, 10, 37])
 def test_empirical_quantiles_match_numpys(m: int, alpha: float) -> None:

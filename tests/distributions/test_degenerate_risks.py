@@ -148,15 +148,6 @@ def test_empty_and_misshapen_input_is_refused(name: str) -> None:
         build(torch.tensor([1.0, 2.0]), weights=torch.tensor([0.0, 0.0]))
 
 
-@pytest.mark.parametrize("log_tail", [-1e16, -1e18, -1e30])
-def test_levels_beyond_all_measure_give_the_largest_risk_plus_h_times_z(log_tail: float) -> None:
-    risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    level = eqrm.Level(log_tail=log_tail)
-    expected = 3.0 + eqrm.KDE(risks).bandwidth.item() * level.z
-    assert eqrm.KDE(risks).quantile(level).item() == pytest.approx(expected, rel=1e-12)
-    assert eqrm.KDE(risks[None]).quantile(level).item() == pytest.approx(expected, rel=1e-12)
-
-
 def test_weights_whose_sum_overflows_count_alike() -> None:
     risks, weights = torch.tensor([1.0, 2.0, 3.0]), torch.full((3,), 1e308, dtype=torch.float64)
     assert eqrm.KDE(risks, weights=weights).quantile(0.5).item() == pytest.approx(2.0)

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -93,12 +92,6 @@ def test_a_source_that_does_not_compile_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["broken.c"]
 
 
-@needs_native
-def test_a_library_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "VERSION", -1)
-    assert native._load() is None
-
-
 @pytest.mark.unmeasured
 def test_an_environment_variable_switches_it_off() -> None:
     program = (
@@ -112,13 +105,6 @@ def test_an_environment_variable_switches_it_off() -> None:
     library, value = done.stdout.split()
     assert library == "None"
     assert float(value) == eqrm.KDE(torch.tensor([1.0, 2.0, 4.0])).quantile(0.5).item()
-
-
-@needs_native
-def test_very_small_numbers_are_still_numbers() -> None:
-    _quantile_and_gradient(_risks(100), 0.5)
-    assert float(np.float64(1e-310) * np.float64(0.5)) > 0.0
-    assert float(torch.tensor(1e-310, dtype=torch.float64) * 0.5) > 0.0
 
 
 @needs_native
@@ -160,17 +146,6 @@ def test_odd_long_rows_agree_with_numpy(kind: str, alpha: float, bandwidth: str 
     assert value == pytest.approx(expected, rel=1e-14, abs=1e-10 * spread)
     error = (gradient - expected_gradient).abs().max() / expected_gradient.abs().max()
     assert error < 1e-8
-
-
-@needs_native
-@pytest.mark.parametrize("alpha", [0.02, 0.5, 0.98])
-def test_long_rows_in_single_precision_need_no_copy_in_double(alpha: float) -> None:
-    single = _risks(20_011).float()
-    value, gradient = _quantile_and_gradient(single, alpha)
-    expected, expected_gradient = _quantile_and_gradient(single.double(), alpha)
-    assert value == np.float32(expected)
-    assert gradient.dtype == torch.float32
-    torch.testing.assert_close(gradient, expected_gradient.float(), rtol=3e-7, atol=1e-12)
 
 
 @needs_native
@@ -221,14 +196,6 @@ def test_the_usual_row_needs_one_call_only(
     for m in (2, 10, 100, 1000):
         for alpha in (0.5, 0.75, 0.99):
             _quantile_and_gradient(_risks(m), alpha, bandwidth=bandwidth)
-
-
-def test_several_threads_at_once_get_the_same_answers() -> None:
-    rows = [_risks(m) for m in range(2, 60)]
-    expected = [_quantile_and_gradient(row, 0.9)[0] for row in rows]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda row: _quantile_and_gradient(row, 0.9)[0], rows * 5))
-    assert found == expected * 5
 
 
 def _quantile_of_long_row() -> float:

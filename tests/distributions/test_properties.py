@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import eqrm
-from eqrm.distributions.bandwidths import Silverman
 from oracle.catalogue import (
     DISTRIBUTIONS,
     EQUIVARIANT_DISTRIBUTIONS,
@@ -223,15 +222,3 @@ def test_integer_weights_equal_repeated_risks(counts: list[int], alpha: float) -
     assert step == eqrm.Empirical(repeated).quantile(alpha)
     smooth = eqrm.KDE(risks, bandwidth=0.3, weights=weights).quantile(alpha)
     torch.testing.assert_close(smooth, eqrm.KDE(repeated, bandwidth=0.3).quantile(alpha))
-
-
-def test_a_rule_derived_from_another_is_its_own() -> None:
-    class Doubled(Silverman):
-        def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-            return 2.0 * super().__call__(risks, weights)
-
-    risks = distinct_risks(9).requires_grad_()
-    estimate = eqrm.KDE(risks, Doubled())
-    fixed = eqrm.KDE(risks, float(estimate.bandwidth.detach()))
-    torch.testing.assert_close(estimate.quantile(0.8), fixed.quantile(0.8))
-    assert torch.autograd.gradcheck(lambda r: eqrm.KDE(r, Doubled()).quantile(0.8), (risks,))

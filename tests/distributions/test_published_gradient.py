@@ -72,17 +72,6 @@ def test_bisection_gradient_has_its_closed_form(m: int, alpha: float) -> None:
     np.testing.assert_allclose(_gradient(values, alpha, "bisection"), expected, atol=1e-12)
 
 
-def _mean_cosine(m: int, alpha: float, draws: int = 40) -> float:
-    cosines = []
-    for seed in range(draws):
-        values = draw_risks("lognormal", m, seed)
-        true = _gradient(values, alpha, "implicit")
-        published = _gradient(values, alpha, "bisection")
-        norms = np.linalg.norm(true) * np.linalg.norm(published)
-        cosines.append(float(true @ published) / norms)
-    return float(np.mean(cosines))
-
-
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.75, 0.99])
 def test_bisection_gradient_is_right_for_two_domains(alpha: float) -> None:
     for seed in range(10):
@@ -90,22 +79,3 @@ def test_bisection_gradient_is_right_for_two_domains(alpha: float) -> None:
         np.testing.assert_allclose(
             _gradient(values, alpha, "bisection"), _gradient(values, alpha, "implicit"), atol=1e-10
         )
-
-
-@pytest.mark.parametrize(
-    ("m", "alpha", "largest"),
-    [
-        (3, 0.5, 0.75),
-        (10, 0.5, 0.25),
-        (10, 0.75, 0.6),
-        (100, 0.5, 0.1),
-        (100, 0.75, 0.15),
-        (1000, 0.5, 0.1),
-        (1000, 0.75, 0.15),
-    ],
-)
-def test_bisection_gradient_points_elsewhere_for_three_or_more_domains(
-    m: int, alpha: float, largest: float
-) -> None:
-    """The mean cosine with the true gradient; 1 would be right."""
-    assert _mean_cosine(m, alpha) < largest

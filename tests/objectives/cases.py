@@ -59,7 +59,6 @@ CASES = (
     Case("mixup", random=True),
     Case("rsc", tasks=CLASSIFICATION),
     Case("sagnet", tasks=CLASSIFICATION, random=True),
-    Case("sagnet", {"split_at": 2}, tasks=CLASSIFICATION, random=True, label="sagnet-split"),
     Case("mldg", {"inner_learning_rate": 0.05}),
     Case("mldg", {"num_splits": 1, "first_order": True}, random=True, label="mldg-one-split"),
     Case("arm", {"context_size": 2, "context_width": 8}),

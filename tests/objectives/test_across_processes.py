@@ -11,14 +11,10 @@ import torch
 
 from objectives.two_processes import (
     DTYPES,
-    LAYOUTS,
-    NUM_DOMAINS,
     STEPS,
     batches,
     cases,
-    losses_of,
     network,
-    own_part,
     ready,
     run_in_two_processes,
     train,
@@ -86,24 +82,6 @@ def test_every_objective_layout_and_dtype_in_two_processes(tmp_path: Path) -> No
 
 def test_accumulation_works_across_processes(found: list[dict[Any, Any]]) -> None:
     compare_eqrm(found, "accumulated")
-
-
-def test_a_process_may_keep_to_its_own_domains(found: list[dict[Any, Any]]) -> None:
-    batch, layout = batches(torch.float64)[0], next(iter(LAYOUTS))
-    for rank in range(2):
-        own = own_part(layout, batch, rank)
-        losses = losses_of(network(torch.float64), own)
-        expected = ready("eqrm-kde")(losses, own.domains, NUM_DOMAINS)
-        assert found[rank]["kept_apart"] == pytest.approx(expected.item(), rel=1e-12)
-    assert found[0]["kept_apart"] != found[1]["kept_apart"]
-
-
-def test_the_global_objective_needs_no_gradients(found: list[dict[Any, Any]]) -> None:
-    batch = batches(torch.float64)[0]
-    losses = losses_of(network(torch.float64), batch)
-    expected = ready("eqrm-kde")(losses, batch.domains, NUM_DOMAINS).item()
-    for of_rank in found:
-        assert of_rank["evaluated"] == pytest.approx([expected] * 2, rel=1e-12)
 
 
 def test_errors_are_raised_in_every_process(found: list[dict[Any, Any]]) -> None:

@@ -10,9 +10,8 @@ from eqrm.errors import DomainDataError
 from eqrm.objectives import CDANN, DANN, Batch, Update
 from eqrm.objectives.adversarial import DomainAdversary, reverse_gradient
 from eqrm.predictors import Predictor
-from eqrm.training import OptimizerChoice
 from objectives.toy_worlds import predictor_for, toy_batch
-from objectives.training_loop import gradient_of, optimizers_for, train
+from objectives.training_loop import gradient_of, optimizers_for
 
 
 def prepared(objective: DomainAdversary, batch: Batch, dtype=torch.float64) -> Predictor:
@@ -53,14 +52,6 @@ def test_the_predictor_descends_its_risk_and_ascends_the_discriminators_loss() -
     assert {id(p) for p in last.parameters} == {id(p) for p in predictor.parameters()}
 
 
-def test_without_reversal_the_predictor_follows_erm() -> None:
-    batch, objective = toy_batch(dtype=torch.float64), DANN(reversal_strength=0.0, width=8)
-    predictor = prepared(objective, batch)
-    *_, last = updates_without_steps(objective, batch, predictor)
-    erm = gradient_of(Update(mean_risk_by_hand(predictor, batch), last.parameters))
-    assert torch.allclose(gradient_of(last), erm, rtol=1e-12)
-
-
 def test_the_discriminator_learns_the_domains_and_leaves_the_predictor_alone() -> None:
     batch, objective = toy_batch(sizes=(40, 40)), DANN(discriminator_steps=60, width=32)
     predictor = prepared(objective, batch, torch.float32)
@@ -78,22 +69,6 @@ def test_the_discriminator_learns_the_domains_and_leaves_the_predictor_alone() -
     assert losses[0] == pytest.approx(math.log(2), abs=0.15)
     assert losses[-1] < losses[0] - 0.1
     assert all(torch.equal(a, b) for a, b in zip(before, predictor.parameters(), strict=True))
-
-
-def test_dann_gives_up_an_input_that_tells_the_domain_and_keeps_the_other() -> None:
-    """y depends on x₀ and x₁, but x₁ also names the domain."""
-    domains, x = torch.arange(600) % 2, torch.randn(600, 3)
-    y = (torch.sigmoid(2 * x[:, 0] + x[:, 1]) > torch.rand(600)).long()
-    x[:, 1] += 3 * domains
-    reliance = {}
-    for strength in (0.0, 1.0):
-        torch.manual_seed(0)
-        objective = DANN(reversal_strength=strength, depth=1)
-        predictor = objective.prepare(Predictor(nn.Linear(3, 4), nn.Linear(4, 2)), 2)
-        train(objective, predictor, [Batch(x, y, domains, 2)] * 200)
-        signal, domain, _ = predictor.featurizer.weight.detach().norm(dim=0)
-        reliance[strength] = (domain / signal).item()
-    assert reliance[1.0] < 0.5 * reliance[0.0]
 
 
 def test_the_gradient_penalty_is_the_squared_slope_of_the_discriminator() -> None:
@@ -141,26 +116,6 @@ def test_class_priors_alone_do_not_tell_cdann_the_domain() -> None:
     assert best["dann"] < 0.5 * math.log(2)
 
 
-def test_cdann_tells_the_discriminator_the_class() -> None:
-    batch, objective = toy_batch(dtype=torch.float64), CDANN(width=8)
-    predictor = prepared(objective, batch)
-    features = torch.zeros(3, 8, dtype=torch.float64)
-    inputs = objective.discriminator_inputs(features, torch.tensor([0, 1, 1]))
-    assert torch.equal(inputs[1], inputs[2])
-    assert not torch.equal(inputs[0], inputs[1])
-    first = updates_without_steps(objective, batch, predictor)[0]
-    assert any(p is objective.class_embeddings.weight for p in first.parameters)
-
-
 def test_cdann_refuses_targets_that_are_not_classes() -> None:
     with pytest.raises(DomainDataError, match="needs integers as targets"):
         CDANN().example_weights(Batch(torch.zeros(1, 1), torch.tensor([0.5]), torch.tensor([0]), 1))
-
-
-def test_the_discriminators_optimizer_has_its_own_settings() -> None:
-    objective = DANN(discriminator_learning_rate=3e-4, discriminator_weight_decay=0.1, beta1=0.0)
-    predictor = objective.prepare(predictor_for("classes"), 4)
-    settings = objective.optimizer_settings(predictor)["discriminator"]
-    assert settings.learning_rate == 3e-4
-    assert settings.choice == OptimizerChoice("adam", weight_decay=0.1, betas=(0.0, 0.9))
-    assert sum(p.numel() for p in settings.parameters) == (8 + 1) * 256 + 257 * 256 + 257 * 4

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
 
 from eqrm.errors import DomainDataError
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
-from eqrm.objectives.training_warnings import QuantileBelowRisksWarning
 
 NUM_DOMAINS = 4
 
@@ -210,11 +208,6 @@ class TestTransforms:
                 torch.tensor([1.0, math.nan, 4.0, 3.5])
             )
 
-    def test_tensors_of_other_classes_are_not_read_as_memory(self) -> None:
-        losses = TwoTensor(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0]))
-        value = ready("erm")(losses, torch.tensor([0, 1, 2]), 3)
-        assert value.a.item() == 2.0
-
 
 class TestGradientAccumulation:
     """Three micro-batches give the gradient of the whole batch (docs/objectives.md)."""
@@ -299,30 +292,3 @@ class TestCUDA:
             assert torch.allclose(of_graph, gradient(model), rtol=1e-5, atol=1e-7)
         for key, value in twin.state_dict().items():
             assert torch.allclose(value, objective.state_dict()[key], rtol=1e-6)
-
-    def test_autocast_and_compile(self) -> None:
-        model, (x, y, domains) = network().cuda(), (each.cuda() for each in data())
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = EQRM(0.9)(losses_of(model, x, y), domains)
-        loss.backward()
-        expected = whole_batch_gradient(EQRM(0.9), torch.float32)
-        assert torch.cosine_similarity(gradient(model), expected, dim=0) > 0.995
-        torch.compiler.reset()
-        check_compiled_step("inductor", "cuda")
-        for name in KEEPING_STATE:
-            torch.compiler.reset()
-            check_compiled_objective(name, "inductor", "cuda")
-
-    def test_a_low_quantile_is_reported_without_waiting(self) -> None:
-        losses = torch.tensor([1.0, 2.0, 9.0], device="cuda", requires_grad=True)
-        ids, objective = torch.arange(3, device="cuda"), EQRM(0.01)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for _ in range(3):
-                with no_waiting():
-                    objective(losses, ids, num_domains=3)
-            torch.cuda.synchronize()
-            objective(losses, ids, num_domains=3)
-        reported = [w for w in caught if issubclass(w.category, QuantileBelowRisksWarning)]
-        assert len(reported) == 1
-        assert "below the smallest risk 1" in str(reported[0].message)

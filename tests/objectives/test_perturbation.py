@@ -8,7 +8,7 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.objectives import RSC, Batch, Mixup
 from eqrm.predictors import Predictor
 from objectives.toy_worlds import predictor_for, risk_of, toy_batch
-from objectives.training_loop import gradient_of, only_update
+from objectives.training_loop import only_update
 
 
 class Recorder(nn.Module):
@@ -56,24 +56,6 @@ def test_the_network_sees_mixed_inputs_and_pays_for_the_mixed_label() -> None:
     assert loss == pytest.approx(torch.stack(risks).mean().item(), rel=1e-12)
 
 
-def test_in_regression_mixing_losses_is_mixing_targets_up_to_a_constant() -> None:
-    """λ(f−a)² + (1−λ)(f−b)² = (f − λa − (1−λ)b)² + λ(1−λ)(a−b)²: the same gradient."""
-    batch = toy_batch("regression", dtype=torch.float64)
-    predictor = predictor_for("regression", torch.float64)
-    torch.manual_seed(5)
-    partner, weight = Mixup(2.0).partners(batch)
-    torch.manual_seed(5)
-    update = only_update(Mixup(2.0), batch, predictor)
-    share = weight.double()[:, None]
-    mixed_x = share * batch.x + (1 - share) * batch.x[partner]
-    mixed_y = share * batch.y + (1 - share) * batch.y[partner]
-    losses = (predictor(mixed_x) - mixed_y).square().mean(dim=1)
-    risk = torch.stack([losses[batch.domains == e].mean() for e in range(5)]).mean()
-    gradients = torch.autograd.grad(risk, update.parameters)
-    expected = nn.utils.parameters_to_vector(list(gradients))
-    assert torch.allclose(gradient_of(update), expected, rtol=1e-8, atol=1e-12)
-
-
 def test_mixup_refuses_inputs_that_cannot_be_averaged() -> None:
     batch = toy_batch()
     with pytest.raises(DomainDataError, match="tensor of real numbers"):
@@ -104,28 +86,6 @@ def test_rsc_challenges_only_the_examples_that_rely_on_what_is_muted() -> None:
     relied_on_feature_0 = [[0, 1, 1], [0, 1, 1]]
     assert mask[[1, 2]].tolist() == relied_on_feature_0
     assert mask[[0, 3]].tolist() == [[1, 1, 1], [1, 1, 1]]
-
-
-def test_rsc_of_a_binary_logit_is_that_of_two_classes() -> None:
-    x, y = torch.randn(6, 4), torch.tensor([0, 1, 1, 0, 1, 0])
-    weight = torch.randn(1, 4)
-    two = linear_head((torch.cat([-weight, weight]) / 2).tolist())
-    one = linear_head(weight.tolist())
-    one = Predictor(one.featurizer, one.head, loss="binary-cross-entropy")
-    objective = RSC(0.5, 0.5)
-    assert torch.equal(objective.mask(x, y, two), objective.mask(x, y.float(), one))
-
-
-def test_rsc_loss_is_that_of_the_muted_features() -> None:
-    batch, predictor = toy_batch(), predictor_for("classes")
-    objective = RSC(0.5, 0.5)
-    features = predictor.features(batch.x)
-    mask = objective.mask(features, batch.y, predictor)
-    assert 0 < mask.mean().item() < 1
-    losses = nn.functional.cross_entropy(predictor.head(features * mask), batch.y, reduction="none")
-    expected = torch.stack([losses[batch.domains == e].mean() for e in range(5)]).mean()
-    loss = only_update(objective, batch, predictor).loss
-    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("shares", [(0.0, 0.5), (0.5, 0.0)])

@@ -19,7 +19,6 @@ from eqrm.objectives import (
     VREx,
 )
 from objectives.finite_differences import finite_difference_gradient
-from objectives.toy_worlds import predictor_for, toy_batch
 
 RISK_OBJECTIVES = {
     "erm": ERM,
@@ -112,22 +111,6 @@ def test_eqrm_is_the_quantile_of_the_estimated_distribution() -> None:
     assert EQRM(1.0, "empirical").of_risks(risks) == risks.max()
 
 
-@pytest.mark.parametrize("name", [name for name in RISK_OBJECTIVES if name != "groupdro"])
-def test_domains_absent_from_the_batch_do_not_count(name: str) -> None:
-    losses, domains = random_losses(), torch.arange(40) % 3
-    among_six = RISK_OBJECTIVES[name]()(losses, 2 * domains, num_domains=6)
-    alone = RISK_OBJECTIVES[name]()(losses, domains)
-    assert among_six.item() == pytest.approx(alone.item(), rel=1e-12)
-
-
-def test_weights_per_domain_apply_to_those_present() -> None:
-    losses, domains = random_losses(), torch.arange(40) % 2 * 2
-    weights = torch.tensor([1.0, 5.0, 3.0])
-    value = EQRM(0.8, weights=weights)(losses, domains, num_domains=3)
-    expected = eqrm.KDE(domain_means(losses, domains), weights=weights[[0, 2]]).quantile(0.8)
-    assert value.item() == pytest.approx(expected.item(), rel=1e-12)
-
-
 def test_superquantile_is_the_mean_of_the_worst_domains() -> None:
     risks = torch.tensor([4.0, 1.0, 3.0, 2.0, 5.0])
     assert Superquantile(0.6).of_risks(risks).item() == pytest.approx(4.5)
@@ -169,13 +152,6 @@ class TestGroupDRO:
             (slopes,) = torch.autograd.grad(objective(losses, torch.tensor(pair), 4), losses)
             total[list(pair)] += slopes / len(pairs)
         assert torch.allclose(total, q)
-
-    def test_a_batch_that_overflowed_leaves_the_weights_alone(self) -> None:
-        objective = GroupDRO(1.0)
-        objective.of_risks(torch.tensor([1.0, 2.0]))
-        before = objective.domain_weights.clone()
-        objective.of_risks(torch.tensor([math.inf, 1.0]))
-        assert torch.equal(objective.domain_weights, before)
 
     def test_other_domains_than_before_are_refused(self) -> None:
         objective = GroupDRO()
@@ -222,11 +198,6 @@ class TestOwnDistributions:
         with pytest.raises(SettingError, match="Give it an argument 'weights'"):
             objective(torch.rand(4), [0, 0, 1, 1], num_domains=2)
 
-    def test_options_reach_the_distribution(self) -> None:
-        risks = random_losses(6)
-        objective = EQRM(0.9, "empirical", options={"interpolation": "linear"})
-        assert objective.of_risks(risks).item() == pytest.approx(np.quantile(risks.numpy(), 0.9))
-
 
 class TestBadInput:
     @every_objective
@@ -236,15 +207,6 @@ class TestBadInput:
         losses = torch.tensor([0.5, 1.0, bad, 2.0], requires_grad=True)
         with pytest.raises(DomainDataError, match=r"risk of domain 'Rome' is (nan|inf)\..*finite"):
             objective(losses, ["Oslo", "Oslo", "Rome", "Bern"])
-
-    @every_objective
-    def test_a_batch_names_its_domain(self, name: str) -> None:
-        batch = toy_batch()
-        batch = type(batch)(batch.x, batch.y, batch.domains, 5, ("a", "b", "Rome", "d", "e"))
-        batch.x[batch.domains == 2] = math.nan
-        objective = RISK_OBJECTIVES[name]()
-        with pytest.raises(DomainDataError, match="risk of domain 'Rome' is nan"):
-            next(objective.updates(batch, predictor_for("classes"), 0))
 
     def test_a_wrong_distribution_gets_a_suggestion(self) -> None:
         with pytest.raises(SettingError, match=r"Unknown distribution .* Did you mean 'gaussian'"):

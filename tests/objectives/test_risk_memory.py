@@ -127,21 +127,6 @@ class TestValue:
         expected = Gaussian(risks, weights=weights).quantile(0.9).item()
         assert value.item() == pytest.approx(expected, rel=1e-6)
 
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-    def test_any_dtype_of_losses_gives_finite_gradients(self, dtype: torch.dtype) -> None:
-        objective = EQRM(0.9, memory=RiskMemory(4, averaging=0.5, denoise=True))
-        domains = torch.tensor([0, 0, 1, 1, 2, 2])
-        for _ in range(3):
-            losses = torch.rand(6).to(dtype).requires_grad_()
-            loss = objective(losses, domains)
-            loss.backward()
-            assert losses.grad is not None
-            assert losses.grad.dtype == dtype
-            assert losses.grad.isfinite().all()
-        assert loss.dtype == torch.promote_types(dtype, torch.float32)
-        assert objective.memory is not None
-        assert objective.memory.risks.dtype == torch.float64
-
 
 class TestOfSeenDomains:
     """Domains that were never seen are left out, or have the weight 0: the same either way."""
@@ -234,35 +219,3 @@ class TestState:
     def test_wrong_settings_are_refused(self, settings: dict[str, Any], complaint: str) -> None:
         with pytest.raises(SettingError, match=complaint):
             RiskMemory(**{"num_domains": 4, **settings})
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
-class TestCuda:
-    def test_a_step_never_waits_for_the_device_and_can_be_captured(self) -> None:
-        memory = RiskMemory(100, averaging=0.5, half_life=50.0, denoise=True, domain_sizes=20)
-        there = EQRM(0.9, memory=memory).cuda()
-        losses = torch.rand(40, device="cuda", requires_grad=True)
-        ids = torch.arange(8, device="cuda").repeat_interleave(5)
-
-        def step() -> Tensor:
-            loss = there(losses, ids, 100)
-            (slopes,) = torch.autograd.grad(loss, losses)
-            return slopes
-
-        for _ in range(3):
-            step()
-        torch.cuda.synchronize()
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            step()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            step()
-        before = int(memory.step)
-        for _ in range(5):
-            graph.replay()
-        torch.cuda.synchronize()
-        assert int(memory.step) == before + 5

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from eqrm import KDE, Gaussian, domain_risks
 from eqrm.between_domains import (
-    SMALLEST_RELIABILITY,
     denoised,
     with_common_losses,
 )
@@ -117,14 +116,6 @@ class TestNoise:
         (slope,) = torch.autograd.grad((weights * common).sum(), own)
         assert slope.tolist() == pytest.approx([1 / 6] * 6)
         assert memory.unit_variances[0] < 0.7 * memory.unit_variances[5]
-
-    def test_where_all_is_noise_a_little_spread_is_kept(self) -> None:
-        risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-        weights = torch.full((3,), 1 / 3, dtype=torch.float64)
-        objective = EQRM(0.9, "gaussian").of_risks
-        value = denoised(objective, risks, torch.full_like(risks, 50.0), weights)
-        kept = math.sqrt(SMALLEST_RELIABILITY)
-        assert value.item() == pytest.approx(2.0 + kept * 1.2815515655, rel=1e-9)
 
     @pytest.mark.parametrize(("distribution", "averaging", "size"), NOISY)
     def test_noise_is_not_worth_removing(

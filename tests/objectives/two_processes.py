@@ -176,7 +176,7 @@ def run_everything(rank: int, folder: str, full: bool) -> None:
         model = DistributedDataParallel(network(DTYPES[dtype]))
         found[name, layout, dtype] = train(ready(name), model, data)
     data = [own_part(next(iter(LAYOUTS)), batch, rank) for batch in batches(torch.float64)]
-    for case in (accumulated, kept_apart, evaluated, *([compiled] if full else [])):
+    for case in (accumulated, *([compiled] if full else [])):
         found[case.__name__] = case(data)
     found["errors"] = errors(data[0], rank)
     torch.save(found, Path(folder) / f"rank-{rank}.pt")
@@ -192,21 +192,6 @@ def compiled(data: list[Batch]) -> dict[str, Any]:
     model = DistributedDataParallel(network(torch.float64))
     objective = torch.compile(ready("eqrm-kde"), fullgraph=True, backend="aot_eager")
     return train(objective, model, data)
-
-
-def kept_apart(data: list[Batch]) -> float:
-    objective = ready("eqrm-kde")
-    objective.across_processes = False
-    return objective(losses_of(network(torch.float64), data[0]), data[0].domains, 6).item()
-
-
-def evaluated(data: list[Batch]) -> list[float]:
-    model, values = network(torch.float64), []
-    for without_gradients in (torch.no_grad, torch.inference_mode):
-        with without_gradients():
-            loss = ready("eqrm-kde").eval()(losses_of(model, data[0]), data[0].domains, 6)
-            values.append(loss.item())
-    return values
 
 
 def errors(batch: Batch, rank: int) -> dict[str, str]:

@@ -13,9 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from eqrm.data import DomainBatches
-from eqrm.objectives import EQRM, Batch, Objective
+from eqrm.objectives import EQRM
 from eqrm.predictors import Predictor
-from eqrm.training import OptimizerChoice
 from training.small_worlds import regression
 
 DATA, STEPS, EPOCHS, RATE = regression(), 6, 2, 0.01
@@ -37,40 +36,6 @@ class OneLine(lightning.LightningModule):  # type: ignore[misc, name-defined]
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.predictor.parameters(), lr=RATE)
-
-
-class EveryObjective(lightning.LightningModule):  # type: ignore[misc, name-defined]
-    """Any objective: its updates, each applied before the next is computed."""
-
-    automatic_optimization = False
-
-    def __init__(self, predictor: Predictor, minimised: Objective) -> None:
-        super().__init__()
-        self.predictor = minimised.prepare(predictor, DATA.num_domains)
-        self.objective = minimised
-        self.names = ["predictor", *minimised.optimizer_settings(self.predictor)]
-
-    def training_step(self, batch: Any, number: int) -> None:
-        x, y, domains = batch
-        found = self.optimizers()  # one, or a list of several
-        owned = found if isinstance(found, list) else [found]
-        optimizers = dict(zip(self.names, owned, strict=True))
-        part = Batch(x, y, domains, DATA.num_domains)
-        for update in self.objective.updates(part, self.predictor, self.global_step):
-            gradients = torch.autograd.grad(update.loss, update.parameters, allow_unused=True)
-            for parameter, gradient in zip(update.parameters, gradients, strict=True):
-                parameter.grad = gradient
-            optimizers[update.optimizer].step()
-
-    def configure_optimizers(self) -> list[torch.optim.Optimizer]:
-        own = self.objective.optimizer_settings(self.predictor)
-        return [
-            torch.optim.Adam(self.predictor.parameters(), lr=RATE),
-            *(
-                (each.choice or OptimizerChoice()).make(each.parameters, RATE)
-                for each in own.values()
-            ),
-        ]
 
 
 def fitted(module: Any, folder: Path) -> Any:

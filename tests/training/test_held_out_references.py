@@ -81,9 +81,3 @@ def test_a_loss_of_ones_own_has_no_references_and_says_so() -> None:
     assert found is not None
     assert (dict(found.risks), found.notes) == ({}, (NO_ROWS,))
     assert trained.risks["test"].evaluation("net").references is None
-
-
-def test_soft_labels_have_no_references() -> None:
-    data = classification(16)
-    trained, _ = fitted(replace(data, y=data.y / 3.0), 1, "binary-cross-entropy")
-    assert trained.risks["test"].rows is None

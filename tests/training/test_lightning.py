@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from eqrm.data import DomainBatches
-from eqrm.objectives import EQRM, objective
-from eqrm.predictors import MLP
+from eqrm.objectives import EQRM
 from training.small_worlds import network, weights
 
 pytestmark = pytest.mark.xdist_group("lightning")  # loaded by one worker, when a test needs it
@@ -43,15 +42,3 @@ def test_the_one_line_in_lightning_takes_the_steps_of_a_plain_loop(
         minimised(losses, data.domains[rows], data.num_domains).backward()
         optimizer.step()
     torch.testing.assert_close(weights(module.predictor), weights(by_hand))
-
-
-@pytest.mark.parametrize("name", ["irm", "coral", "dann", "mtl"])
-def test_objectives_that_need_more_than_losses_train_in_lightning(
-    modules: Any, tmp_path: Path, name: str
-) -> None:
-    torch.manual_seed(0)
-    module = modules.EveryObjective(MLP(3, 1, width=8, loss="squared"), objective(name))
-    before = weights(module.predictor)
-    modules.fitted(module, tmp_path)
-    assert not torch.equal(before, weights(module.predictor))
-    assert bool(weights(module.predictor).isfinite().all())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from eqrm.errors import DataFileError, MissingExtraError
+from eqrm.errors import MissingExtraError
 from eqrm.training import Phase, Trainer
 from eqrm.training.runs.run_folder import RunFolder
 from training.small_worlds import regression, settings, trainer
@@ -25,11 +25,6 @@ def finished(folder: Path, **changes: object) -> RunFolder:
         settings=settings(**changes),
     ).fit()
     return RunFolder(folder)
-
-
-def test_risks_of_a_run_that_is_not_finished_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match="the run is not finished"):
-        RunFolder(tmp_path).read_risks()
 
 
 def test_tensorboard_that_is_asked_for_and_missing_names_the_extra(

@@ -156,12 +156,6 @@ def test_the_weight_average_is_the_average_of_the_steps() -> None:
     torch.testing.assert_close(weights(found), average)
 
 
-def test_bf16_learns_and_keeps_float32_weights() -> None:
-    found = trainer(phases=[Phase("eqrm", 60, 0.02)], settings=settings(precision="bf16")).fit()
-    assert {p.dtype for p in found.predictor.parameters()} == {torch.float32}
-    assert mean_loss(found.predictor, regression()) < 0.6 * mean_loss(network(), regression())
-
-
 def test_risks_at_the_end_are_the_risks_of_the_predictor(tmp_path: Path) -> None:
     data = regression(6)
     parts = data.splits(test=["d4", "d5"])

@@ -12,7 +12,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -99,7 +98,7 @@ class Bandwidth(ABC):
         """The bandwidth, shape ``(..., 1)``, differentiable in ``risks`` (float64)."""
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
-        """The bandwidth of one row on the CPU and its derivatives; not every rule has this.
+        """The bandwidth of one row on the CPU and its derivatives; only of the package's own rules.
 
         Weights are positive and sum to 1; None stands for equal ones.
         """
@@ -117,17 +116,6 @@ class Bandwidth(ABC):
             h = self(leaf, weights)
             slope = torch.autograd.grad(h.sum(), leaf)[0] if h.requires_grad else 0.0
         return h.detach(), slope
-
-    @property
-    def has_closed_form(self) -> bool:
-        """Whether :meth:`of_row` is defined, and not inherited from another rule."""
-        return _has_closed_form(type(self))
-
-
-@cache
-def _has_closed_form(kind: type[Bandwidth]) -> bool:
-    own = next(vars(c) for c in kind.__mro__ if "__call__" in vars(c))
-    return "of_row" in own and kind.of_row is not Bandwidth.of_row
 
 
 @dataclass(frozen=True)
@@ -148,13 +136,8 @@ class SigmaRule(Bandwidth):
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """h is proportional to σ̂."""
-        if weights is None:
-            return self.of_size(risks.size)
-        return RowBandwidth(self.factor(1.0 / float(weights.dot(weights))))
-
-    def of_size(self, size: int) -> RowBandwidth:
-        """The same for so many risks of equal weight, whatever they are."""
-        return RowBandwidth(self.factor(size))
+        effective = risks.size if weights is None else 1.0 / float(weights.dot(weights))
+        return RowBandwidth(self.factor(effective))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 from .adversarial import CDANN as CDANN
 from .adversarial import DANN as DANN
-from .alignment import CORAL as CORAL
-from .alignment import MMD as MMD
 from .base import Objective as Objective
 from .base import Update as Update
 from .base import objective as objective
@@ -12,8 +10,10 @@ from .hyperparameters import hyperparameter as hyperparameter
 from .loss_scaling import LossScaling as LossScaling
 from .meta import MLDG as MLDG
 from .optimizers import OptimizerSettings as OptimizerSettings
+from .penalties import CORAL as CORAL
 from .penalties import IGA as IGA
 from .penalties import IRM as IRM
+from .penalties import MMD as MMD
 from .penalties import SD as SD
 from .perturbation import RSC as RSC
 from .perturbation import Mixup as Mixup

@@ -15,7 +15,6 @@ from dataclasses import Field, dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -109,11 +108,6 @@ class Objective(nn.Module, ABC):
             return
         for name, declared in self.hyperparameters.items():
             declared.check(f"{type(self).__name__}'s {name}", getattr(self, name))
-
-    @classmethod
-    def sample_hyperparameters(cls, generator: np.random.Generator) -> dict[str, Any]:
-        """One random draw of all hyperparameters, for ``cls(**draw)``."""
-        return {name: each.sample(generator) for name, each in cls.hyperparameters.items()}
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
         """The predictor that is trained and later predicts; networks of one's own are built here.

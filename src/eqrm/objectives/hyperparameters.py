@@ -82,10 +82,6 @@ class Hyperparameter:
         if self.rule is not None:
             self.rule.check(value, f"{name} ({self.meaning})")
 
-    def sample(self, generator: np.random.Generator) -> Any:
-        """A draw from the search space; the default where there is none."""
-        return self.default if self.space is None else self.space.sample(generator)
-
 
 def hyperparameter(
     default: T, meaning: str, rule: Rule | None = None, space: SearchSpace[Any] | None = None

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from eqrm.checks import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, optional
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.checks import FRACTION, NON_NEGATIVE, POSITIVE
+from eqrm.errors import DomainDataError
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyperparameter
@@ -136,27 +136,18 @@ class SagNet(Objective):
     3. *adversary*: the featurizer makes that second head as unsure as it can,
        λ·mean[−(1/K)Σ_k log p_k]: it learns features whose style says nothing about the class.
 
-    Only the first head predicts. With ``split_at=k`` the network is cut after the k-th module of
-    a sequential featurizer, and all that follows becomes content head and style head, as the paper
-    cuts a ResNet in the middle. Without it the cut is between featurizer and head, as in
-    DomainBed. Needs a classifier.
+    Only the first head predicts. The network is cut between featurizer and head, as in DomainBed;
+    the paper cuts a ResNet in the middle. Needs a classifier.
     """
 
     name = "sagnet"
     adversarial_weight: float = hyperparameter(
         0.1, "weight λ of the adversarial loss", NON_NEGATIVE, LogUniformSpace(10, -2, 1)
     )
-    split_at: int | None = hyperparameter(
-        None,
-        "after which module of the featurizer style is randomised; None: after the last",
-        optional(COUNT),
-    )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
-        """Cut the network where style is randomised, and build the style head."""
+        """Build the style head, a fresh copy of the head."""
         predictor = super().prepare(predictor, num_domains)
-        if self.split_at is not None:
-            predictor = _split(predictor, self.split_at)
         self.style_head = copy.deepcopy(predictor.head)
         for module in self.style_head.modules():
             reset = getattr(module, "reset_parameters", None)
@@ -242,18 +233,6 @@ def randomise_content(features: Tensor, unbiased: bool = False) -> Tensor:
     other = torch.randperm(len(features), device=features.device)
     content = ((features - mean) / deviation)[other].detach()
     return content * deviation + mean
-
-
-def _split(predictor: Predictor, at: int) -> Predictor:
-    featurizer = predictor.featurizer
-    if not isinstance(featurizer, nn.Sequential) or len(featurizer) < at:
-        raise SettingError(
-            f"split_at={at} needs a featurizer that is an nn.Sequential of at least {at} modules, "
-            f"got:\n{featurizer}"
-        )
-    modules = list(featurizer)
-    head = nn.Sequential(*modules[at:], predictor.head)
-    return Predictor(nn.Sequential(*modules[:at]), head, predictor.loss)
 
 
 @dataclass(eq=False, repr=False)

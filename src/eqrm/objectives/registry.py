@@ -11,7 +11,7 @@ OBJECTIVES: Registry[Any] = Registry(
     {
         "arm": "eqrm.objectives.domain_context:ARM",
         "cdann": "eqrm.objectives.adversarial:CDANN",
-        "coral": "eqrm.objectives.alignment:CORAL",
+        "coral": "eqrm.objectives.penalties:CORAL",
         "dann": "eqrm.objectives.adversarial:DANN",
         "eqrm": "eqrm.objectives.risk_based:EQRM",
         "erm": "eqrm.objectives.risk_based:ERM",
@@ -20,7 +20,7 @@ OBJECTIVES: Registry[Any] = Registry(
         "irm": "eqrm.objectives.penalties:IRM",
         "mixup": "eqrm.objectives.perturbation:Mixup",
         "mldg": "eqrm.objectives.meta:MLDG",
-        "mmd": "eqrm.objectives.alignment:MMD",
+        "mmd": "eqrm.objectives.penalties:MMD",
         "mtl": "eqrm.objectives.domain_context:MTL",
         "rsc": "eqrm.objectives.perturbation:RSC",
         "sagnet": "eqrm.objectives.perturbation:SagNet",
@@ -37,7 +37,7 @@ PRESETS: dict[str, Registry[Any]] = {
         {
             "arm": "eqrm.objectives.domain_context:DomainBedARM",
             "cdann": "eqrm.objectives.adversarial:DomainBedCDANN",
-            "coral": "eqrm.objectives.alignment:DomainBedCORAL",
+            "coral": "eqrm.objectives.penalties:DomainBedCORAL",
             "dann": "eqrm.objectives.adversarial:DomainBedDANN",
             "eqrm": "eqrm.objectives.risk_based:DomainBedEQRM",
             "erm": "eqrm.objectives.risk_based:ERM",  # ours is theirs, here and below
@@ -46,7 +46,7 @@ PRESETS: dict[str, Registry[Any]] = {
             "irm": "eqrm.objectives.penalties:DomainBedIRM",
             "mixup": "eqrm.objectives.perturbation:DomainBedMixup",
             "mldg": "eqrm.objectives.meta:DomainBedMLDG",
-            "mmd": "eqrm.objectives.alignment:MMD",
+            "mmd": "eqrm.objectives.penalties:MMD",
             "mtl": "eqrm.objectives.domain_context:DomainBedMTL",
             "rsc": "eqrm.objectives.perturbation:DomainBedRSC",
             "sagnet": "eqrm.objectives.perturbation:DomainBedSagNet",

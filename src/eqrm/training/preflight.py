@@ -161,7 +161,7 @@ def _check_phases(predictor: Predictor, phases: Phases, num_domains: int) -> Non
             network = prepared
     if changed > 1:
         raise SettingError(
-            "Two phases change the network (ARM, MTL, SagNet with split_at), one on top of the "
+            "Two phases change the network (ARM, MTL), one on top of the "
             "other. Use such an objective in one phase only."
         )
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -128,42 +128,30 @@ def refuse_different(what: str, own: str) -> None:
         )
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
 class TrainingInterrupted(KeyboardInterrupt):
     """Training was interrupted after a complete step; the message says how to continue."""
 
 
-class InterruptionWatch:
-    """Remembers that the user pressed Ctrl-C (SIGINT) or a scheduler sent SIGTERM.
+@contextmanager
+def watched_signals() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C (SIGINT) was pressed or a scheduler sent SIGTERM, in any process.
 
-    A second Ctrl-C stops at once. Only the main thread can watch; elsewhere nothing is changed.
+    Every process must ask at the same step. A second Ctrl-C stops at once. Only the main thread can
+    watch; elsewhere nothing is changed.
     """
+    raised = False
 
-    def __init__(self) -> None:
-        self._raised = False
-        self._before: dict[signal.Signals, Any] = {}
-
-    def asked(self) -> bool:
-        """Whether any process was asked to stop; every process must ask, at the same step."""
-        return any_process(self._raised)
-
-    def __enter__(self) -> InterruptionWatch:
-        if threading.current_thread() is threading.main_thread():
-            self._before = {each: signal.signal(each, self._note) for each in SIGNALS}
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for each, handler in self._before.items():
-            signal.signal(each, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._raised and number == signal.SIGINT:
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal raised
+        if raised and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._raised = True
+        raised = True
+
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: any_process(raised)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

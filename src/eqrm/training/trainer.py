@@ -27,12 +27,12 @@ from eqrm.training.held_out_risks import HeldOutRisks, measure
 from eqrm.training.phases import Phase, Phases, Place
 from eqrm.training.preflight import as_predictor, check_run
 from eqrm.training.processes import (
-    InterruptionWatch,
     TrainingInterrupted,
     any_process,
     rank,
     refuse_different,
     same_on_all,
+    watched_signals,
     world_size,
 )
 from eqrm.training.progress import Board, Display, display
@@ -72,7 +72,7 @@ class Trainer:
         progress: show a bar on the terminal; or a function that is told a line per evaluation.
 
     Everything is checked before anything is trained. The predictor is trained in place, except
-    where an objective replaces it (ARM, MTL, SagNet): use the one in :class:`Trained`.
+    where an objective replaces it (ARM, MTL): use the one in :class:`Trained`.
 
     >>> from eqrm.predictors.small_networks import LinearPredictor
     >>> x = torch.linspace(-1, 1, 40)[:, None]
@@ -143,7 +143,7 @@ class Trainer:
             self.board = Board(self._own_path(), settings.tensorboard, state.step)
             steps, began_at = self.phases.steps, state.step
             shown = display(self.progress if rank() == 0 else False, steps, began_at)
-            with InterruptionWatch() as watch, shown as bar:
+            with watched_signals() as asked_to_stop, shown as bar:
                 while state.step < steps and not self._stopped_early():
                     place = self.phases.place(state.step)
                     if place.phase > state.phase:
@@ -154,7 +154,7 @@ class Trainer:
                     self._log(losses, place, bar)
                     if self._due(settings.evaluate_every, settings.evaluate_first):
                         self._evaluate(bar)
-                    asked = watch.asked()
+                    asked = asked_to_stop()
                     if asked or self._due(settings.checkpoint_every) or state.step == steps:
                         self._save()
                     if asked and state.step < steps:

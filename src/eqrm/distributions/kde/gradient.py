@@ -21,7 +21,10 @@ from torch import Tensor
 
 from eqrm.distributions.bandwidths import (
     Bandwidth,
+    Fixed,
+    MedianDistance,
     SigmaRule,
+    Silverman,
 )
 from eqrm.distributions.kde.one_row import LARGE, Found, in_dtype, quantile_of_one
 from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
@@ -127,7 +130,9 @@ def knows_its_slope(rule: Bandwidth, risks: Tensor) -> bool:
 
     A rule of a user may depend on more than the risks.
     """
-    return rule.has_closed_form and (isinstance(rule, SigmaRule) or risks.device.type == "cpu")
+    known = Silverman, MedianDistance, Fixed
+    on_cpu = risks.device.type == "cpu"
+    return isinstance(rule, SigmaRule) or (type(rule) in known and on_cpu)
 
 
 def _is_one_row(risks: Tensor) -> bool:

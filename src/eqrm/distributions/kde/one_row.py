@@ -102,19 +102,15 @@ def _of_bandwidth(
     wanted: bool,
 ) -> RowQuantile:
     """The bandwidth first, then the quantile: at once, in few passes or with care."""
-    bandwidth = RowBandwidth(fixed=given.item()) if rule is None else _of_row(rule, row, shares)
+    bandwidth = (
+        RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
+    )
     found = quantile_at_once(row, shares, bandwidth, level, wanted)
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wanted)
     if found is None:
         found = _after_all(row.to(torch.float64), shares, bandwidth, level, wanted)
     return found
-
-
-def _of_row(rule: Bandwidth, row: Tensor, shares: Array | None) -> RowBandwidth:
-    if shares is None and isinstance(rule, SigmaRule):
-        return rule.of_size(row.shape[0])
-    return rule.of_row(row.numpy(), shares)
 
 
 def _needs_no_risks(rule: Bandwidth | None) -> bool:

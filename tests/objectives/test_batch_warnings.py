@@ -86,16 +86,6 @@ def few_rows(domains: int, rows: int) -> Callable[[], tuple[Tensor, Rows]]:
     return lambda: (ids(), DomainBatches(ids(), domains, rows, steps=50))
 
 
-def two_large_domains_in_all() -> tuple[Tensor, Rows]:
-    domains = ids(2, 5000)
-    return domains, shuffled(domains, 500, epochs=5)
-
-
-def a_rare_domain_that_is_absent_now_and_then() -> tuple[Tensor, Rows]:
-    domains = torch.cat([ids(2, 5000), torch.full((50,), 2)])
-    return domains, shuffled(domains, 200, epochs=5)
-
-
 def whole_data_of_small_domains() -> tuple[Tensor, Rows]:
     domains = ids(50, 3)
     return domains, shuffled(domains, len(domains), epochs=50)
@@ -111,8 +101,6 @@ def three_domains_as_in_domainbed() -> tuple[Tensor, Rows]:
     [
         few_rows(20, 50),
         few_rows(5, 16),
-        two_large_domains_in_all,
-        a_rare_domain_that_is_absent_now_and_then,
         whole_data_of_small_domains,
         three_domains_as_in_domainbed,
     ],
@@ -149,35 +137,6 @@ def test_few_of_many_domains_are_warned_of_without_a_memory(
     assert f"hold about {number} of at least" in str(found.message)
     assert "memory=eqrm.RiskMemory(num_domains)" in str(found.message)
     assert not told(EQRM(0.9, memory=RiskMemory(DOMAINS)), domains, batches, num_domains)
-
-
-@pytest.mark.parametrize(("rows", "denoise"), [(4, True), (1, True), (6, False), (4, False)])
-def test_a_memory_makes_up_for_rows_as_far_as_it_averages(rows: int, denoise: bool) -> None:
-    memory = RiskMemory(DOMAINS, averaging=0.15, denoise=denoise)
-    domains, batches = few_rows(20, rows)()
-    found = told(EQRM(0.9, memory=memory), domains, batches)
-    assert bool(found) == ((rows, denoise) in {(1, True), (4, False)})
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_cuda_nothing_waits_and_the_warning_comes() -> None:
-    objective, domains = EQRM(0.9), ids().cuda()
-    weight = torch.ones((), requires_grad=True, device="cuda")
-    batches = [rows.cuda() for rows in islice(shuffled(ids(), 128), 40)]
-    objective(weight * torch.rand(128, device="cuda"), domains[batches[0]], DOMAINS).backward()
-    torch.cuda.synchronize()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            for rows in batches:
-                losses = weight * torch.rand(128, device="cuda")
-                objective(losses, domains[rows], DOMAINS).backward()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-        torch.cuda.synchronize()
-        objective(weight * torch.rand(128, device="cuda"), domains[rows], DOMAINS)
-    assert [found.category for found in caught] == [SmallBatchWarning]
 
 
 # A world in which an ordinary loader destroys the model: the slope of one feature is reversed in

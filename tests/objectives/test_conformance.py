@@ -193,6 +193,22 @@ def test_every_draw_from_the_search_space_is_accepted(case: Case) -> None:
         assert len({draw[name] for draw in draws}) > 1, f"{name} never varies"
 
 
+@every_case
+def test_float64_stays_float64(case: Case) -> None:
+    _, predictor, _ = trained(case, toy_batch(dtype=torch.float64), steps=2)
+    assert {p.dtype for p in predictor.parameters()} == {torch.float64}
+
+
+@one_per_class
+def test_a_mistyped_hyperparameter_is_named(case: Case) -> None:
+    kind = objective_class(case.name)
+    with pytest.raises(SettingError, match=f"{kind.__name__} has no hyperparameter 'colour'"):
+        kind(colour=1)
+    for name in kind.hyperparameters:
+        with pytest.raises(SettingError, match=f"Did you mean '{name}'"):
+            kind(**{name + "s": 1})
+
+
 @one_per_class
 def test_a_value_that_is_not_allowed_is_refused(case: Case) -> None:
     kind = objective_class(case.name)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import warnings
 
 import pytest
 import torch
 
-from eqrm.objectives import EQRM, Superquantile
+from eqrm.objectives import EQRM
 from eqrm.objectives.training_warnings import InvarianceWarning, QuantileBelowRisksWarning
 
 FAR_APART = torch.tensor([1.0, 2.0, 9.0], dtype=torch.float64)
@@ -48,15 +46,6 @@ def test_training_that_runs_away_to_minus_infinity_is_reported_once() -> None:
     assert losses[-1] < 10 * losses[0] < 0
 
 
-def test_what_lies_among_the_risks_is_not_reported() -> None:
-    EQRM(0.4).of_risks(FAR_APART)
-    EQRM(0.5, "gaussian").of_risks(FAR_APART)
-    EQRM(0.01).of_risks(FAR_APART[:1])
-    EQRM(0.01).of_risks(torch.ones(3))
-    EQRM(0.01, "empirical").of_risks(FAR_APART)
-    Superquantile(0.01, "gaussian").of_risks(FAR_APART)
-
-
 def test_an_absent_domain_is_not_the_smallest_risk() -> None:
     """The quantile lies below the risks of the two present, and above the 0 of the absent one."""
     objective, losses = EQRM(0.1), torch.tensor([5.0, 5.1])
@@ -67,26 +56,9 @@ def test_an_absent_domain_is_not_the_smallest_risk() -> None:
         weighted.of_risks(torch.tensor([0.0, 5.0, 5.1]))
 
 
-def test_copies_remember_that_they_have_warned() -> None:
-    objective = EQRM(0.01)
-    assert number_of_warnings(lambda: objective.of_risks(FAR_APART)) == 1
-    for twin in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
-        assert number_of_warnings(lambda twin=twin: twin.of_risks(FAR_APART)) == 0
-
-
 @pytest.mark.parametrize("bandwidth", ["silverman", "silverman-paper", "median", 0.1])
 def test_a_bandwidth_that_need_not_equalise_is_reported_near_1(bandwidth: str | float) -> None:
     with pytest.warns(InvarianceWarning, match="Use bandwidth='gaussian-optimal' or 'scott'") as w:
         EQRM("1-e^-51", bandwidth=bandwidth)
     assert w[0].filename == __file__
     EQRM("1-e^-49", bandwidth=bandwidth)
-
-
-def test_a_function_says_of_itself_whether_it_equalises() -> None:
-    def own_rule(risks: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        return 0.3 * risks.std(-1)
-
-    with pytest.warns(InvarianceWarning):
-        EQRM("1-e^-1000", bandwidth=own_rule)
-    own_rule.forces_invariance = True  # type: ignore[attr-defined]
-    EQRM("1-e^-1000", bandwidth=own_rule)

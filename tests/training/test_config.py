@@ -52,15 +52,6 @@ def test_phases_take_from_the_run_what_they_leave_out() -> None:
     assert main.schedule == "cosine"
 
 
-def test_a_phase_may_change_hyperparameters_of_the_runs_objective() -> None:
-    content = changed(
-        objective={"name": "vrex", "hyperparameters": {"penalty_weight": 100}},
-        phases=[{"steps": 4, "hyperparameters": {"penalty_weight": 1}}, {}],
-    )
-    weights = [phase.minimised.penalty_weight for phase in RunConfig.read(content).made_phases(3)]  # type: ignore[attr-defined]
-    assert weights == [1, 100]
-
-
 def test_written_back_it_is_the_same_run() -> None:
     content = changed(
         training__early_stopping={"level": "1-e^-20", "patience": 2},
@@ -72,15 +63,6 @@ def test_written_back_it_is_the_same_run() -> None:
     again = RunConfig.read(yaml.safe_load(config.to_yaml()))
     assert again.plain() == config.plain()
     assert again.run_name == config.run_name
-
-
-def test_fields_are_set_by_path() -> None:
-    changes = ["training.seed=3", "phases.0.steps=5", "data.test=[d0]", "objective.memory={}"]
-    config = RunConfig.read(GOOD, changes)
-    assert config.training.seed == 3
-    assert config.phases[0].steps == 5  # type: ignore[union-attr]
-    assert config.data.test == ["d0"]
-    assert config.objective.memory is not None
 
 
 @pytest.mark.parametrize(

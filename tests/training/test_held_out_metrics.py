@@ -120,22 +120,6 @@ def test_metrics_over_tasks_are_those_of_ogb_and_undefined_is_null(
     assert found["mean"] == pytest.approx(np.mean(has), rel=1e-12)
 
 
-def test_one_binary_label_has_all_metrics(tmp_path: Path) -> None:
-    data = classification(6)
-    data = replace(data, y=(data.y > 0).float())
-    names = ["accuracy", "average-precision", "macro-f1", "roc-auc"]
-    lines, logits, test = trained(data, 1, "binary-cross-entropy", names, tmp_path)
-    y, scores = test.y.numpy(), logits[:, 0].numpy()
-    wanted = {
-        "accuracy": np.mean(y == (scores > 0)),
-        "average-precision": average_precision_score(y, scores),
-        "macro-f1": macro_f1(y, scores > 0),
-        "roc-auc": roc_auc_score(y, scores),
-    }
-    found = {name: each["pooled"] for name, each in lines[-1]["metrics"].items()}
-    assert found == pytest.approx(wanted, rel=1e-12)
-
-
 def test_without_metrics_nothing_is_written_and_the_run_keeps_its_name(tmp_path: Path) -> None:
     lines, _, _ = trained(classification(6), 3, "cross-entropy", None, tmp_path)
     assert not any("metrics" in line for line in lines)
@@ -146,13 +130,6 @@ def test_without_metrics_nothing_is_written_and_the_run_keeps_its_name(tmp_path:
     assert asked.plain()["training"]["metrics"] == ["macro-f1"]
     assert asked.run_name != config.run_name
     assert RunConfig.read(asked.plain()) == asked
-
-
-def test_a_run_goes_on_with_other_metrics_and_the_same_weights(tmp_path: Path) -> None:
-    _, without, _ = trained(classification(6), 3, "cross-entropy", None, tmp_path)
-    lines, logits, _ = trained(classification(6), 3, "cross-entropy", ["macro-f1"], tmp_path)
-    assert torch.equal(without, logits)
-    assert ["metrics" in line for line in lines] == [False, False, True]
 
 
 @pytest.mark.parametrize("given", [["macro_f1"], ["accuracy", "accuracy"]])

@@ -75,6 +75,17 @@ def _tells(value: object) -> bool:
     return inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, kinds)
 
 
+def test_at_most_150_names_are_public_and_each_is_in_a_guide_or_an_example() -> None:
+    names = {name for package in public_packages() for name in getattr(package, "__all__", ())}
+    assert 100 < len(names) <= 150
+    pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
+    for folder in ("docs", "docs/tutorials"):  # not docs/reference, which is made of the names
+        pages += [page for page in (REPOSITORY / folder).glob("*.md") if page.stem != "reference"]
+    pages += [path for path in (REPOSITORY / "examples").rglob("*.*") if path.suffix != ".pyc"]
+    words = {word for page in pages for word in re.findall(r"\w+", page.read_text("utf-8"))}
+    assert sorted(names - words) == []
+
+
 def test_eqrm_offers_at_most_45_names() -> None:
     assert len(eqrm.__all__) <= 48
 

@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "website"))
 
-import site_links  # noqa: E402
 import site_pages  # noqa: E402
 import tutorials  # noqa: E402
 
@@ -70,38 +69,6 @@ def test_a_page_is_staged_with_its_links_and_its_contents(tmp_path: Path) -> Non
     assert (tmp_path / "files" / "CITATION.cff").is_file()
     gallery = (tmp_path / "gallery.md").read_text(encoding="utf-8")
     assert gallery.count("<iframe") == 3
-
-
-def test_a_tutorial_that_prints_something_else_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tutorials, "run_command", lambda command: (0, "eqrm 1.0\n"))
-    page = tmp_path / "page.md"
-    text = "```python\n>>> 1 + 1\n2\n```\n\n```console\n$ eqrm --version\neqrm {}\n```\n"
-    page.write_text(text.format("..."), encoding="utf-8")
-    assert tutorials.run_page(page, tmp_path) == (2, [])
-    page.write_text(text.format("nine") + "```python\n>>> 2 + 2\n5\n```\n", encoding="utf-8")
-    blocks, problems = tutorials.run_page(page, tmp_path)
-    assert blocks == 3
-    assert "instead of\neqrm nine" in problems[0]
-    assert "Expected:\n    5" in problems[1]
-
-
-def test_the_link_checker_finds_what_is_broken(tmp_path: Path) -> None:
-    (tmp_path / "_static").mkdir()
-    (tmp_path / "b.html").write_text('<h1 id="top">B</h1>', encoding="utf-8")
-    (tmp_path / "a.html").write_text(
-        '<a href="b.html#top">1</a><a href="b.html#end">2</a><a href="c.html">3</a>'
-        '<a href="https://example.org">4</a><script src="https://example.org/x.js"></script>',
-        encoding="utf-8",
-    )
-    found = site_links.check_links(tmp_path)
-    assert found.problems == [
-        "a.html: b.html#end (no such place on the page)",
-        "a.html: c.html (no such file)",
-        "a.html: loads https://example.org/x.js",
-    ]
-    assert (found.pages, found.inside, len(found.outside)) == (2, 3, 2)
 
 
 @pytest.mark.parametrize("page", tutorials.tutorials(), ids=lambda page: page.stem)

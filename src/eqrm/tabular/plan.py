@@ -321,13 +321,7 @@ class TrainingPlan:
             CLASS_WEIGHT.check(weight, f"The weight of class {name!r}")
 
     def batches(self, rows: int, domains: int) -> dict[str, int]:
-        """Settings of a network that is trained on many rows: mini-batches, unless they are set.
-
-        >>> TrainingPlan.of(model="mlp").batches(160_000, 180)
-        {'domains_per_batch': 64, 'examples_per_domain': 32}
-        >>> TrainingPlan.of(model="mlp").batches(5_000, 180)
-        {}
-        """
+        """Settings of a network that is trained on many rows: mini-batches, unless they are set."""
         asked = {"domains_per_batch", "examples_per_domain"} & {*(self.settings or {})}
         if self.model != "mlp" or asked or rows <= MOST_IN_A_STEP:
             return {}

@@ -143,21 +143,12 @@ def _of_all_rows(flags: NDArray[np.bool_], named: NDArray[np.bool_], column: str
 
 
 def _in_words(flags: NDArray[Any]) -> NDArray[np.str_]:
-    """Flags as a CSV file holds them.
-
-    >>> _in_words(np.array([True, None, False])).tolist()
-    ['true', '', 'false']
-    """
+    """Flags as a CSV file holds them."""
     return np.where(absent_in(flags), "", np.where(flags.astype(bool), "true", "false"))
 
 
 def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
-    """Classes that are numbers, written as the target writes them, so that equal ones compare.
-
-    >>> import numpy as np
-    >>> _spelled(np.array([0, 1]), np.array(["true", "false", "true"])).tolist()
-    ['false', 'true']
-    """
+    """Classes that are numbers, written as the target writes them, so that equal ones compare."""
     spelling = {}
     for text in np.unique(target).tolist():
         with suppress(ValueError):

@@ -39,13 +39,7 @@ from eqrm.tabular.plan import AUTO, TREES, TrainingPlan
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to train a family for a level; plain training has no level.
-
-    >>> Candidate("logistic", Surrogate("superquantile", Level(0.75)), Level(0.9)).name
-    'logistic, trained for 9 in 10'
-    >>> Candidate("boosted trees", ERM).name
-    'boosted trees, plain'
-    """
+    """A way to train a family for a level; plain training has no level."""
 
     family: str
     way: Surrogate
@@ -136,25 +130,14 @@ def installed_trees() -> str:
 
 
 def family_name(model: str, task: Task) -> str:
-    """What users call a kind of model.
-
-    >>> family_name("linear", Task(("no", "yes"))), family_name("xgboost", Task(()))
-    ('logistic', 'boosted trees')
-    """
+    """What users call a kind of model."""
     if model == "linear":
         return "logistic" if task.classes else "linear"
     return "network" if model == "mlp" else "boosted trees"
 
 
 class ForeignModel(BaseEstimator):  # type: ignore[misc]
-    """Any scikit-learn estimator behind the few methods that a training on a table needs.
-
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
-    >>> model = ForeignModel(DecisionTreeClassifier(random_state=0), True).fit_levels([None], X, y)
-    >>> model[0].predict(X)
-    array([0, 0, 1, 1])
-    """
+    """Any scikit-learn estimator behind the few methods that a training on a table needs."""
 
     _takes_long = True
     distribution = None

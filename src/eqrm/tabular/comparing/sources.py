@@ -35,11 +35,7 @@ EVALUATION, MODEL, PREDICTIONS = "evaluation", "model", "predictions"
 
 @dataclass(frozen=True)
 class ComparedSource:
-    """A file or folder, and the name that was given to it, if one was.
-
-    >>> ComparedSource.of("EQRM=runs/7").name, ComparedSource.of("predictions.csv").name
-    ('EQRM', None)
-    """
+    """A file or folder, and the name that was given to it, if one was."""
 
     path: Path
     name: str | None = None

@@ -135,14 +135,11 @@ def _crops(u: Numbers, smallest: float, height: int, width: int) -> Integers:
     top = np.floor(y * (height - h + 1)).astype(np.int64)
     left = np.floor(x * (width - w + 1)).astype(np.int64)
     found = np.stack([top, left, h, w], axis=1)
-    found[~fits.any(axis=1)] = _middle(height, width)
+    tall = min(height, max(1, round(width / RATIOS[0])))
+    wide = min(width, max(1, round(height * RATIOS[1])))
+    middle = ((height - tall) // 2, (width - wide) // 2, tall, wide)
+    found[~fits.any(axis=1)] = middle
     return found
-
-
-def _middle(height: int, width: int) -> tuple[int, int, int, int]:
-    h = min(height, max(1, round(width / RATIOS[0])))
-    w = min(width, max(1, round(height * RATIOS[1])))
-    return (height - h) // 2, (width - w) // 2, h, w
 
 
 def _by_kernel(images: Tensor) -> bool:

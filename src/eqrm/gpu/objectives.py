@@ -164,10 +164,6 @@ def _worst_share(  # type: ignore[no-untyped-def]
 # fmt: on
 
 
-def _outputs(totals: Tensor, size: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    return totals.new_empty((), dtype=dtype), totals.new_empty(size, dtype=dtype)
-
-
 @cache
 def _shape_of(size: int) -> tuple[int, int]:
     """The block and the number of warps."""
@@ -178,35 +174,40 @@ def _shape_of(size: int) -> tuple[int, int]:
 _means, _weighted, _worst = map(Launcher, (_mean_and_variance, _followed_weights, _worst_share))
 
 
+def _launched(
+    launch: Launcher,
+    totals: Tensor,
+    size: int,
+    dtype: torch.dtype,
+    number: float,
+    constant: int,
+    *weights: Tensor,
+    largest: int = LARGEST_BLOCK,
+) -> tuple[Tensor, Tensor]:
+    """Value and slopes, from one program with a number and a constant."""
+    value, slopes = totals.new_empty((), dtype=dtype), totals.new_empty(size, dtype=dtype)
+    block, warps = _shape_of(size)
+    tensors = (totals, *weights, value, slopes)
+    launch(1, tensors, (size, bits_of(number)), (constant, min(largest, block)), warps)
+    return value, slopes
+
+
 def mean_and_variance(
     totals: Tensor, size: int, weight: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """The mean of the risks plus ``weight`` times their variance (divisor k), and its slopes."""
-    value, slopes = _outputs(totals, size, dtype)
-    block, warps = _shape_of(size)
-    numbers, constants = (size, bits_of(weight)), (weight != 0.0, block)
-    _means(1, (totals, value, slopes), numbers, constants, warps)
-    return value, slopes
+    return _launched(_means, totals, size, dtype, weight, weight != 0.0)
 
 
 def followed_weights(
     totals: Tensor, size: int, weights: Tensor, rate: float | None, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """GroupDRO's sum and its slopes; ``weights`` take a step of this rate first, unless None."""
-    value, slopes = _outputs(totals, size, dtype)
-    block, warps = _shape_of(size)
-    step = bits_of(0.0 if rate is None else rate)
-    tensors = (totals, weights, value, slopes)
-    _weighted(1, tensors, (size, step), (rate is not None, block), warps)
-    return value, slopes
+    return _launched(_weighted, totals, size, dtype, rate or 0.0, rate is not None, weights)
 
 
 def worst_share(
     totals: Tensor, size: int, tail: float, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """The mean of the worst share ``tail`` of the risks, the superquantile, and its slopes."""
-    value, slopes = _outputs(totals, size, dtype)
-    block, warps = _shape_of(size)
-    constants = (DIGITS, min(1024, block))
-    _worst(1, (totals, value, slopes), (size, bits_of(tail)), constants, warps)
-    return value, slopes
+    return _launched(_worst, totals, size, dtype, tail, DIGITS, largest=1024)

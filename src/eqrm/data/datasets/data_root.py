@@ -42,7 +42,7 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 
 def own_file(root: str | os.PathLike[str] | None, file: str) -> Path:
     """A file, pattern or folder of the user's: in the working directory, or in the data root."""
-    if not str(file).strip():
+    if not isinstance(file, (str, os.PathLike)) or not str(file).strip():
         raise SettingError(
             "file must be the name of a file, pattern or folder, such as 'rows.csv' ('.' is the "
             f"working directory), got {file!r}."

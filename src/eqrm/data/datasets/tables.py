@@ -39,7 +39,9 @@ def load_flights(weather: bool = False) -> Table:
     >>> list(flights.columns), round(float(flights.target.mean()), 3)
     (['hour', 'carrier', 'origin', 'log_distance'], 0.237)
     """
-    stored = _stored()
+    content = resources.files("eqrm.data.datasets").joinpath(FILE).read_bytes()
+    with np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False) as archive:
+        stored = dict(archive)
     day, hour, origin = stored["day"], stored["hour"], stored["origin"]
     columns: dict[str, Any] = {
         "hour": np.array([f"{h:02d}" for h in range(24)])[hour],
@@ -64,12 +66,6 @@ def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool =
     They come with the package. See :func:`load_flights`.
     """
     return load_flights(weather=weather)
-
-
-def _stored() -> dict[str, Any]:
-    content = resources.files("eqrm.data.datasets").joinpath(FILE).read_bytes()
-    with np.load(io.BytesIO(lzma.decompress(content)), allow_pickle=False) as archive:
-        return dict(archive)
 
 
 SOURCES, DIGITS = 60, 100

@@ -109,26 +109,9 @@ def test_scores_probabilities_and_tasks_in_columns(
             [*CLASSES, "--metric", "macro-f1", "--partial", "part.json"],
             "The metric of a part must be the name of a loss",
         ),
-        (["--label", "species", "--metric", "accuracy"], "--prediction is missing"),
-        (
-            ["--label", "species", "--prediction", "score", "--metric", "roc-auc"],
-            "score: Labels must be 0, 1 or missing, got 'cat' at index 0 (in 432 of 432 rows)",
-        ),
-        (
-            ["--label", "y_{task}", "--prediction", "score", "--metric", "roc-auc"],
-            "need '{task}' in both",
-        ),
         (
             ["--label", "y_{task}", "--prediction", "p_{task}", "--metric", "roc-auc"],
             "do not match the same tasks",
-        ),
-        (
-            ["--label", "z_{task}", "--prediction", "p_{task}", "--metric", "roc-auc"],
-            "'z_{task}' matches 0 columns of pictures.",
-        ),
-        (
-            ["--label", "is_cat", "--prediction", "p_{class}", "--metric", "roc-auc"],
-            "Labels without a column of 'p_{class}': '1', '0'.",
         ),
     ],
 )

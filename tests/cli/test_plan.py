@@ -61,10 +61,7 @@ def test_json_holds_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None
         (["--confidence", "95"], "strictly between 0 and 1"),
         (["--domains", "1"], "at least 2"),
         (["--slack", "0.3"], "slack"),
-        (["--slack", "1e-300"], "slack must be from (1 − alpha)/1000 = 0.0001 to"),
         (["--predictors", "0"], "predictors"),
-        (["--predictors", "1" + 400 * "0"], "an integer from 1 to 1,000,000"),
-        (["--confidence", "1e-300"], "and at least 1e-9"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eqrm
-from eqrm.errors import DataFileError, SettingError
+from eqrm.errors import DataFileError
 from eqrm.files.checked_json import write_checked_json
 from eqrm.sweeps import read_records, sweep_tables
 from eqrm.sweeps.records import (
@@ -129,15 +129,6 @@ def test_the_pooled_metric_selects_as_wilds_does() -> None:
 )
 def test_what_is_not_defined_or_not_recorded_is_named(rule: SelectionRule, reason: str) -> None:
     assert reason in str(only_choice(rule, record(measured(pooled=(None, None)))))
-
-
-def test_pooled_risks_and_unknown_metrics_are_refused() -> None:
-    with pytest.raises(SettingError, match="are recorded of all examples together"):
-        TrainingDomainValidation(metric="risk", pooled=True)
-    with pytest.raises(SettingError, match=r"got no metric\. Choose accuracy, average-precision"):
-        TableSettings(pooled=True)
-    with pytest.raises(SettingError, match="Unknown metric 'f1'"):
-        TrainingDomainValidation(metric="f1")
 
 
 def test_tables_report_the_metric_per_domain_and_pooled() -> None:

@@ -87,8 +87,7 @@ class AdaptiveDraws:
         search = self._searches[first]
         values: dict[str, Any] = {}
         if draw > 0:
-            place = (search.dataset, search.objective, search.held_out, draw, search.trial)
-            seed = seed_of(search.seed, "proposal", *place)
+            seed = seed_of(search.seed, "proposal", *search.place(draw))
             values = proposed_draw(search.settings, search.spaces, earlier, seed)
         run = search.run(draw, values)
         self.folder.write_draw(first + draw, run.place(), run.config.plain())

@@ -59,20 +59,21 @@ class PlannedSearch:
     spaces: Mapping[str, Space]
     left_out: tuple[str, ...] = ()
 
+    def place(self, draw: int) -> tuple[str, str, tuple[str, ...], int, int]:
+        """Where a draw stands in the plan."""
+        return self.dataset, self.objective, self.held_out, draw, self.trial
+
     def run(self, draw: int, values: Mapping[str, Any]) -> PlannedRun:
         """The run of a draw; draw 0 is the defaults, without values."""
         config = read_run_config(self.configurations.content(values))
-        place = (self.dataset, self.objective, self.held_out, draw, self.trial)
+        place = self.place(draw)
         own = _placed(config, self.seed, place, self.left_out)
         return PlannedRun(own.run_name, *place, values_of(own, self.spaces), own)
 
     def places(self) -> list[dict[str, Any]]:
         """The places of its runs, without what is not known before they are proposed."""
-        place = self.dataset, self.objective, self.held_out
-        return [
-            {**RunPlace("", *place, draw, self.trial, {}).place(), "run": None}
-            for draw in range(self.draws)
-        ]
+        draws = range(self.draws)
+        return [{**RunPlace("", *self.place(n), {}).place(), "run": None} for n in draws]
 
 
 @dataclass(frozen=True)

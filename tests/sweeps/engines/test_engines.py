@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,34 +54,14 @@ def test_all_bad_settings_of_slurm_are_listed_at_once(tmp_path: Path) -> None:
 
 
 def test_the_script_of_a_job_array_is_what_the_settings_say(tmp_path: Path) -> None:
-    engine = SlurmEngine(
-        tmp_path / "my sweep",
-        "data",
-        workers=4,
-        threads=2,
-        partition="gpu",
-        time="2:00:00",
-        memory="8G",
-        gpus="a100:1",
-        python="/opt/python",
-        setup=["module load cuda"],
-        options=["--exclusive"],
-    )
-    options = engine.sbatch_options(10)
-    for each in (
-        "--requeue",
-        "--array=0-9%4",
-        "--cpus-per-task=2",
-        "--partition=gpu",
-        "--time=2:00:00",
-        "--signal=B:TERM@120",
-        "--mem=8G",
-        "--gres=gpu:a100:1",
-        "--exclusive",
+    settings: dict[str, Any] = {"partition": "gpu", "time": "2:00:00", "gpus": "a100:1"}
+    settings |= {"setup": ["module load cuda"], "options": ["--exclusive"], "python": "/opt/python"}
+    engine = SlurmEngine(tmp_path / "my sweep", "data", workers=4, threads=2, **settings)
+    assert {
+        *("--requeue", "--array=0-9%4", "--cpus-per-task=2", "--partition=gpu", "--exclusive"),
+        *("--time=2:00:00", "--signal=B:TERM@120", "--gres=gpu:a100:1"),
         f"--output={tmp_path}/my sweep/slurm/%A_%a.log",
-    ):
-        assert each in options
-    assert not any(each.startswith("--account") for each in options)
+    } <= set(engine.sbatch_options(10))
     lines = engine.script(["0a", "1b"]).splitlines()
     assert lines[:2] == ["#!/bin/bash", "module load cuda"]
     assert "OMP_NUM_THREADS=2" in lines[2]

@@ -158,17 +158,6 @@ def test_a_selected_run_without_all_test_values_is_named() -> None:
     )
 
 
-def test_tables_do_not_depend_on_the_order_of_the_records() -> None:
-    records = [
-        run(d, t, (t + 1) / (i + 3), draw=i, objective=o)
-        for d in DOMAINS
-        for t in (0, 1)
-        for i in range(3)
-        for o in ("erm", "VREx")
-    ]
-    assert sweep_tables(records) == sweep_tables(records[::-1])
-
-
 def test_published_numbers_stand_below_those_of_the_sweep() -> None:
     names = ("art_painting", "cartoon", "photo", "sketch")
     records = []

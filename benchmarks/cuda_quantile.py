@@ -2,65 +2,271 @@
 
     PYTHONPATH=src python3 benchmarks/cuda_quantile.py --output DIR
 
-Prints Markdown with the name of the device and writes it to DIR/cuda_quantile.md, with
+Checked is that nothing waits for the device, that CUDA graphs and torch.compile give the numbers
+of eager mode, and these those of the CPU, for every law, size and level; benchmarks/cuda_oracle.py
+compares with the truth. Prints Markdown and writes it to DIR/cuda_quantile.md, with
 DIR/cuda_quantile.json beside it. ``--device cpu`` runs the parts that need no CUDA.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 
-import cuda_checks as checks
-import cuda_edges as edges
 import torch
-from cuda_checks import CapturedQuantile, Outcome
 from published import published_quantile
-from tables import machine, markdown, write_json
+from tables import captured, gpu_options, machine, markdown, measured_on, write_json
 from timing import Budget, Timing, interleaved
 from torch import Tensor
 
 import eqrm
 
 COUNTS = (2, 3, 10, 100, 1000, 44_930, 1_000_000)
-QUICK_COUNTS = (2, 10, 1000)
+LEVELS = ("0.1", "0.5", "0.75", "0.99", "1-e^-100", "1-e^-1000")
+TOLERANCES = {torch.float32: 1e-6, torch.float64: 1e-12}
 TIMED_LEVELS = ("0.75", "1-e^-1000")
 TIMED_COUNTS = (2, 100, 1000, 44_930, 1_000_000, 10_000_000)
 LARGEST_FOR_BISECTION = 1_000_000
 LARGEST_COMPILED = 1000
-CHECKS = ("synchronisation", "graphs", "agreement", "double", "bad", "compile")
+MODES = ("eager", "compiled", "graph", "mean", "mean graph", "published")
+
+Objective = Callable[[Tensor], Tensor]
+LAWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "lognormal": lambda z: z.exp(),
+    # No level may fall into the gap, where the quantile is not determined to 1e-6.
+    "two-cluster": lambda z: (torch.arange(len(z)) % 5 < 3) * -4.0 + 5.0 + 0.01 * z,
+    "ties": lambda z: z.round(),
+    "equal": lambda z: torch.full_like(z, 0.7),
+    # float32 has steps of 6e-8 here: a spread of 1e-6 is as equal as risks can be.
+    "nearly equal": lambda z: 0.7 * (1.0 + 1e-6 * z),
+}
+"""What becomes of standard normal numbers."""
 
 
-def outcomes(device: torch.device, counts: list[int], wanted: list[str]) -> Iterator[Outcome]:
-    """The wanted checks, as far as this device allows them."""
+@dataclass(frozen=True)
+class Outcome:
+    """One line of the report: what was checked, on how many cases, the worst error."""
+
+    name: str
+    passed: bool
+    cases: int
+    worst: float | None
+    note: str
+
+
+def draw(law: str, m: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    """Risks of a law, the same on every machine."""
+    normal = torch.randn(m, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return LAWS[law](normal).to(dtype)
+
+
+def kernel_options(m: int, device: torch.device | str) -> dict[str, dict[str, object]]:
+    """The options of every kernel estimate under test, by name."""
+    weights = torch.linspace(0.1, 2.0, m, device=device)
+    weights[3::4] = 0.0
+    options: dict[str, dict[str, object]] = {
+        "kde": {},
+        "kde weighted": {"weights": weights},
+        "kde silverman": {"bandwidth": "silverman"},
+        "kde scott": {"bandwidth": "scott"},
+        "kde bandwidth 0.1": {"bandwidth": 0.1},
+    }
+    return {**options, "kde median": {"bandwidth": "median"}} if m <= 1024 else options
+
+
+def objectives(m: int, device: torch.device | str, level: eqrm.Level) -> dict[str, Objective]:
+    """Every estimator whose quantile a training step may differentiate, by name."""
+    return {
+        **{
+            name: lambda r, options=options: eqrm.KDE(r, **options).quantile(level)  # type: ignore[misc]
+            for name, options in kernel_options(m, device).items()
+        },
+        "kde superquantile": lambda r: eqrm.KDE(r).superquantile(level),
+        "gaussian": lambda r: eqrm.Gaussian(r).quantile(level),
+        "lognormal": lambda r: eqrm.distributions.LogNormal(r).quantile(level),
+        "empirical": lambda r: eqrm.Empirical(r).quantile(level),
+        "empirical superquantile": lambda r: eqrm.Empirical(r).superquantile(level),
+    }
+
+
+def value_and_gradient(objective: Objective, risks: Tensor) -> tuple[Tensor, Tensor]:
+    """The quantile and its gradient in the risks."""
+    leaf = risks.detach().clone().requires_grad_()
+    value = objective(leaf)
+    (gradient,) = torch.autograd.grad(value, leaf)
+    return value.detach(), gradient
+
+
+def difference(found: Iterable[Tensor], wanted: Iterable[Tensor], risks: Tensor) -> float:
+    """The larger of the relative errors of value and gradient; infinite where one is NaN."""
+    value, gradient = (x.detach().cpu().double() for x in found)
+    true_value, true_gradient = (x.detach().cpu().double() for x in wanted)
+    scale = max(float(true_value.abs()), float(risks.max() - risks.min())) or 1.0
+    errors = torch.stack(
+        [
+            (value - true_value).abs() / scale,
+            (gradient - true_gradient).abs().max() / true_gradient.abs().max(),
+        ]
+    )
+    return float(errors.nan_to_num(math.inf).max())
+
+
+def in_a_gap(name: str, risks: Tensor, level: eqrm.Level, value: Tensor) -> bool:
+    """Whether ``value`` solves the equation in a gap between risks, where no digits of it count.
+
+    The same rule as against 50-digit arithmetic: f(q)·(max R − min R) < 1e-3·min(α, 1−α), and
+    the tail probability at ``value`` is right.
+    """
+    options = kernel_options(len(risks), "cpu").get(name)
+    if options is None or level.alpha == 1.0:
+        return False
+    wide, at = risks.cpu().double(), value.detach().cpu().double()
+    estimate = eqrm.KDE(wide, **options)  # type: ignore[arg-type]
+    flat = float(estimate.log_prob(at).exp() * (wide.max() - wide.min()))
+    right = abs(float(estimate.sf(at)) / level.tail - 1.0) <= TOLERANCES[torch.float32]
+    return right and flat < 1e-3 * min(level.alpha, level.tail)
+
+
+Errors = Iterator[tuple[str, float]]
+"""A case, and its error: infinite where it failed."""
+
+
+def cases(name: str, counts: Iterable[int], device: torch.device) -> Iterator[tuple[str, int, str]]:
+    """(words, m, level) of all sizes at which an estimator is tried."""
+    for m in counts:
+        if name in objectives(m, device, eqrm.Level(0.5)):
+            for text in LEVELS:
+                yield f"m = {m}, {text}", m, text
+
+
+def attempted(action: Callable[[], float]) -> float:
+    """The error that an action finds, or infinity where it cannot be done."""
+    try:
+        return action()
+    except Exception as error:  # noqa: BLE001 - dynamo raises many kinds
+        print(f"  {type(error).__name__}: {str(error).strip().splitlines()[:1]}", file=sys.stderr)
+        return math.inf
+
+
+def waiting(name: str, counts: Iterable[int], device: torch.device) -> Errors:
+    """Forward and backward while everything that makes the host wait is an error."""
+    for words, m, text in cases(name, counts, device):
+        objective = objectives(m, device, eqrm.Level.parse(text))[name]
+        risks = draw("lognormal", m).to(device)
+
+        def once(objective: Objective = objective, risks: Tensor = risks) -> float:
+            value_and_gradient(objective, risks)  # first uses load kernels
+            torch.cuda.synchronize()
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                value_and_gradient(objective, risks)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            return 0.0
+
+        yield words, attempted(once)
+
+
+def graphs(name: str, counts: Iterable[int], device: torch.device) -> Errors:
+    """A CUDA graph of one law's risks replayed with those of every law, against eager mode."""
+    for words, m, text in cases(name, counts, device):
+        objective = objectives(m, device, eqrm.Level.parse(text))[name]
+        static = draw("lognormal", m, seed=9).to(device).requires_grad_()
+        found: list[Tensor] = []
+
+        def pass_once(
+            objective: Objective = objective, static: Tensor = static, found: list[Tensor] = found
+        ) -> None:
+            value = objective(static)
+            found[:] = [value, *torch.autograd.grad(value, static)]
+
+        replay = captured(pass_once)
+        for law in LAWS:
+            risks = draw(law, m, seed=1).to(device)
+            with torch.no_grad():
+                static.copy_(risks)
+            replay()
+            yield f"{law}, {words}", difference(found, value_and_gradient(objective, risks), risks)
+
+
+def compiled(name: str, counts: Iterable[int], device: torch.device) -> Errors:
+    """torch.compile(fullgraph=True) of forward, with backward, against eager mode."""
+    for words, m, text in cases(name, [m for m in counts if m in (100, 44_930)], device):
+        objective = objectives(m, device, eqrm.Level.parse(text))[name]
+        risks = draw("lognormal", m, seed=1).to(device)
+
+        def once(objective: Objective = objective, risks: Tensor = risks) -> float:
+            torch.compiler.reset()
+            fast = torch.compile(objective, fullgraph=True, dynamic=False)
+            found = value_and_gradient(fast, risks)
+            return difference(found, value_and_gradient(objective, risks), risks)
+
+        yield words, attempted(once)
+
+
+def against_cpu(
+    name: str, counts: Iterable[int], device: torch.device, dtype: torch.dtype = torch.float32
+) -> Errors:
+    """Value and gradient against those of the CPU, of every law."""
+    for words, m, text in cases(name, counts, device):
+        level = eqrm.Level.parse(text)
+        for law in LAWS:
+            if name == "kde median" and law == "nearly equal":
+                continue  # in float32 all distances are ties, and which pair counts is open
+            risks = draw(law, m, dtype)
+            here = value_and_gradient(objectives(m, device, level)[name], risks.to(device))
+            there = value_and_gradient(objectives(m, "cpu", level)[name], risks)
+            error = difference(here, there, risks)
+            gap = error > TOLERANCES[dtype] and in_a_gap(name, risks, level, here[0])
+            yield f"{law}, {words}", 0.0 if gap else error
+
+
+def not_finite(device: torch.device) -> Errors:
+    """NaN and infinite risks give NaN."""
+    for m in (2, 1000, 44_930):
+        for value in (math.nan, math.inf, -math.inf):
+            for rule in ((), (0.1,)):
+                risks = draw("lognormal", m).to(device)
+                risks[m - 1] = value
+                seen = eqrm.KDE(risks, *rule).quantile(0.9)
+                yield f"m = {m}, {value}", 0.0 if bool(seen.isnan()) else math.inf
+
+
+def judged(title: str, errors: Errors, tolerance: float = TOLERANCES[torch.float32]) -> Outcome:
+    """All cases of a check."""
+    found = list(errors)
+    words, worst = max(found, key=lambda each: each[1])
+    shown = worst if math.isfinite(worst) else None
+    return Outcome(title, worst <= tolerance, len(found), shown, f"worst: {words}")
+
+
+def outcomes(device: torch.device, counts: Iterable[int]) -> Iterator[Outcome]:
+    """The checks that this device allows."""
+    double = torch.float64
+    for name in objectives(2, device, eqrm.Level(0.5)):
+        if device.type == "cuda":
+            yield judged(f"no synchronisation: {name}", waiting(name, counts, device))
+            yield judged(f"CUDA graph = eager: {name}", graphs(name, counts, device))
+        yield judged(f"torch.compile = eager: {name}", compiled(name, counts, device))
+        yield judged(f"float32 = CPU: {name}", against_cpu(name, counts, device))
+        if name in ("kde", "kde weighted", "kde bandwidth 0.1"):
+            errors = against_cpu(name, counts, device, double)
+            yield judged(f"float64 = CPU: {name}", errors, TOLERANCES[double])
     if device.type == "cuda":
-        if "synchronisation" in wanted:
-            yield from checks.check_no_synchronisation(device, counts)
-        if "graphs" in wanted:
-            yield from checks.check_graphs(device, counts)
-    if "agreement" in wanted:
-        yield from checks.check_agreement(device, counts)
-    if "double" in wanted:
-        yield from edges.check_double_precision(device, counts)
-    if "bad" in wanted:
-        yield from edges.check_bad_risks(device)
-    if "compile" in wanted:
-        yield from checks.check_compile(device, [m for m in counts if m in (100, 44_930)])
+        yield judged("risks that are not finite", not_finite(device))
 
 
 def timed_actions(device: torch.device, m: int, text: str) -> dict[str, Callable[[], object]]:
     """Forward and backward of the quantile in each mode, and of what it is compared with."""
     level = eqrm.Level.parse(text)
-    risks = checks.draw("lognormal", m, device).requires_grad_()
+    risks = draw("lognormal", m).to(device).requires_grad_()
 
     def quantile(r: Tensor) -> Tensor:
         return eqrm.KDE(r).quantile(level)
 
-    def forward_backward(objective: Callable[[Tensor], Tensor]) -> Callable[[], None]:
+    def forward_backward(objective: Objective) -> Callable[[], None]:
         def action() -> None:
             risks.grad = None
             objective(risks).backward()
@@ -69,113 +275,67 @@ def timed_actions(device: torch.device, m: int, text: str) -> dict[str, Callable
 
     actions: dict[str, Callable[[], object]] = {
         "eager": forward_backward(quantile),
-        "mean": forward_backward(lambda r: r.mean()),
+        "mean": forward_backward(Tensor.mean),
     }
     if m <= LARGEST_COMPILED:
         torch.compiler.reset()
-        compiled = torch.compile(quantile, fullgraph=True, dynamic=False)
-        actions["compiled"] = forward_backward(compiled)
+        fast = torch.compile(quantile, fullgraph=True, dynamic=False)
+        actions["compiled"] = forward_backward(fast)
     if device.type == "cuda":
-        actions["graph"] = CapturedQuantile(quantile, risks.detach()).graph.replay
-        actions["mean graph"] = CapturedQuantile(lambda r: r.mean(), risks.detach()).graph.replay
+        actions["graph"] = captured(actions["eager"])
+        actions["mean graph"] = captured(actions["mean"])
     if m <= LARGEST_FOR_BISECTION and text != "1-e^-1000":
         actions["published"] = forward_backward(lambda r: published_quantile(r, level.alpha))
     return actions
 
 
-MODES = ("eager", "compiled", "graph", "mean", "mean graph", "published")
-
-
-def time_row(device: torch.device, m: int, text: str) -> dict[str, Timing]:
-    """Medians of all modes at one size and level; modes that fail are left out."""
-    synchronise = torch.cuda.synchronize if device.type == "cuda" else None
-    budget = Budget(rounds=9, burst=0.01, longest=3.0)
-    return interleaved(timed_actions(device, m, text), budget, synchronise)
-
-
 def timing_table(rows: dict[tuple[int, str], dict[str, Timing]]) -> str:
     """Microseconds of each mode and the ratios that matter."""
+    pairs = [("eager", "mean"), ("graph", "mean graph")]
+    pairs += [("published", "eager"), ("published", "graph")]
     header = ["m", "level", *(f"{mode} µs" for mode in MODES)]
-    header += ["eager / mean", "graph / mean graph", "published / eager", "published / graph"]
+    header += [" / ".join(pair) for pair in pairs]
     cells = []
     for (m, text), timings in rows.items():
         times = [f"{1e6 * timings[x].median:.1f}" if x in timings else "-" for x in MODES]
-        pairs = [("eager", "mean"), ("graph", "mean graph")]
-        pairs += [("published", "eager"), ("published", "graph")]
-        cells.append([f"{m:,}", text, *times, *(_ratio(timings, *pair) for pair in pairs)])
-    return markdown(header, cells)
-
-
-def _ratio(timings: dict[str, Timing], above: str, below: str) -> str:
-    if above not in timings or below not in timings:
-        return "-"
-    return f"{timings[above].times(timings[below]):.1f}"
-
-
-def outcome_table(found: list[Outcome]) -> str:
-    """A line per check."""
-    cells = [
-        [
-            o.name,
-            "PASS" if o.passed else "FAIL",
-            str(o.cases),
-            "-" if math.isnan(o.worst) else f"{o.worst:.1e}",
-            o.note.replace("|", "/") or "-",
+        ratios = [
+            f"{timings[above].times(timings[below]):.1f}" if {above, below} <= set(timings) else "-"
+            for above, below in pairs
         ]
-        for o in found
-    ]
-    return markdown(["check", "result", "cases", "worst relative error", "note"], cells)
-
-
-def _finite(value: float) -> float | str | None:
-    """A number that JSON can hold."""
-    if math.isnan(value):
-        return None
-    return value if math.isfinite(value) else "infinite"
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--checks", nargs="*", default=CHECKS, choices=CHECKS, help="default: all")
-    parser.add_argument("--no-times", action="store_true", help="check only")
-    parser.add_argument("--quick", action="store_true", help="few sizes, for trying the script")
-    return parser.parse_args(arguments)
+        cells.append([f"{m:,}", text, *times, *ratios])
+    return markdown(header, cells)
 
 
 def main(arguments: list[str]) -> int:
     """Check, time, print, store; 1 when a check fails."""
-    options = parse(arguments)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        print("no CUDA device is available; --device cpu runs the parts that need none")
+    options = gpu_options(arguments, __doc__)
+    if options is None:
         return 2
     device = torch.device(options.device)
-    counts = list(QUICK_COUNTS if options.quick else COUNTS)
-    here = machine() if device.type == "cuda" else {**machine(), "device": "cpu"}
+    on_gpu = device.type == "cuda"
     found: list[Outcome] = []
-    for outcome in outcomes(device, counts, options.checks):
+    for outcome in outcomes(device, COUNTS if on_gpu else (2, 100)):
         found.append(outcome)
-        verdict = "PASS" if outcome.passed else "FAIL"
-        print(f"{verdict} {outcome.name} {outcome.note}", file=sys.stderr, flush=True)
+        print(f"{'PASS' if outcome.passed else 'FAIL'} {outcome.name}", file=sys.stderr, flush=True)
+    budget, synchronise = Budget(9, 0.01, 3.0), torch.cuda.synchronize if on_gpu else None
     rows = {
-        (m, text): time_row(device, m, text)
-        for m in (() if options.no_times else QUICK_COUNTS if options.quick else TIMED_COUNTS)
+        (m, text): interleaved(timed_actions(device, m, text), budget, synchronise)
+        for m in (TIMED_COUNTS if on_gpu else TIMED_COUNTS[:3])
         for text in TIMED_LEVELS
     }
-    about = ", ".join(f"{key} {value}" for key, value in here.items())
-    tables = [outcome_table(found)] if found else []
-    tables += [timing_table(rows)] if rows else []
-    page = "\n\n".join([f"Measured on: {about}.", *tables])
+    checks = [
+        [o.name, "PASS" if o.passed else "FAIL", str(o.cases), f"{o.worst}", o.note] for o in found
+    ]
+    header = ["check", "result", "cases", "worst relative error", "note"]
+    page = "\n\n".join(
+        [measured_on(options.device), markdown(header, checks), timing_table(rows)],
+    )
     print(page)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "cuda_quantile.md").write_text(page + "\n")
     content = {
-        "machine": here,
-        "checks": [{**asdict(o), "worst": _finite(o.worst)} for o in found],
+        "machine": machine(),
+        "checks": [asdict(o) for o in found],
         "timings": [
             {"m": m, "level": text, **{name: t.as_dict() for name, t in timings.items()}}
             for (m, text), timings in rows.items()

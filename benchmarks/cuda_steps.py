@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from tables import gpu_options, markdown, measured_on
+from tables import captured, gpu_options, markdown, measured_on
 from timing import Budget, Timing, interleaved
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
@@ -89,20 +89,6 @@ class Step:
         self.objective(losses, self.domains, self.count).backward()
         self.optimizer.step()
 
-    def captured(self) -> Callable[[], None]:
-        """The same step as one CUDA graph."""
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                self()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self()
-        replay: Callable[[], None] = graph.replay
-        return replay
-
 
 def launches(objective: Objective, device: torch.device) -> tuple[int, int]:
     """Kernels (and fills of memory) that an objective launches forward and backward."""
@@ -157,16 +143,16 @@ def main(arguments: list[str]) -> int:
     on_gpu = device.type == "cuda"
     synchronise = torch.cuda.synchronize if on_gpu else None
     budget = Budget(rounds=15, burst=0.02, longest=3.0, pause=0.01)
-    eager, captured = {}, {}
+    eager, in_graphs = {}, {}
     for setting in SETTINGS if on_gpu else SETTINGS[2:]:
         steps = {name: Step(setting, own, device) for name, own in objectives(device).items()}
         eager[setting.name] = interleaved(steps, budget, synchronise)
         if on_gpu:
-            graphs = {name: step.captured() for name, step in steps.items()}
-            captured[setting.name] = interleaved(graphs, budget, synchronise)
+            graphs = {name: captured(step) for name, step in steps.items()}
+            in_graphs[setting.name] = interleaved(graphs, budget, synchronise)
     pages = [measured_on(options.device), "Eager mode:", step_table(eager, "plain mean")]
     if on_gpu:
-        pages += ["In a CUDA graph:", step_table(captured, "ERM")]
+        pages += ["In a CUDA graph:", step_table(in_graphs, "ERM")]
         counted = [[n, *map(str, launches(o, device))] for n, o in objectives(device).items()]
         header = ["objective, 1000 domains x 8", "launches forward", "launches backward"]
         pages += [markdown(header, counted)]

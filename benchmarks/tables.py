@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -97,6 +97,21 @@ def gpu_options(arguments: Sequence[str], description: str | None) -> argparse.N
         print("no CUDA device is available; --device cpu tries the script without one")
         return None
     return options
+
+
+def captured(action: Callable[[], object]) -> Callable[[], None]:
+    """The kernels that an action launches, as one CUDA graph; its tensors are overwritten."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            action()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        action()
+    replay: Callable[[], None] = graph.replay
+    return replay
 
 
 def measured_on(device: str) -> str:

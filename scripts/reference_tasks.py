@@ -109,7 +109,8 @@ TASKS = (
         "linear",
         "Linear models",
         "exact solvers on the moments of domains",
-        "On real data: [LinearQRM on real tables](../linear-on-real-data.md).",
+        "How they solve, and when a quantile helps: "
+        "[Estimators](../estimators.md#how-it-is-solved).",
         names="eqrm.LinearQRM",
         packages="eqrm.linear",
     ),

@@ -50,24 +50,26 @@ def python_in(root: Path, folders: Iterable[str]) -> list[Path]:
 
 
 def markdown_in(root: Path) -> dict[str, list[Path]]:
-    """Pages of the docs, those that are written from docstrings, and those beside the folders."""
+    """What people write, what studies write, and what is written from docstrings."""
     docs = root / "docs"
-    generated = {docs / "reference.md", *(docs / "reference").rglob("*.md")}
+    reference = {docs / "reference.md", *(docs / "reference").rglob("*.md")}
+    reproductions = {*(docs / "reproductions").rglob("*.md")}
+    pages = {*docs.rglob("*.md"), *root.glob("*.md"), *(root / "studies").glob("*.md")}
     return {
-        "docs": sorted(set(docs.rglob("*.md")) - generated),
-        "reference": sorted(path for path in generated if path.is_file()),
-        "pages": sorted(root.glob("*.md")),
+        "pages": sorted(pages - reference - reproductions),
+        "reproductions": sorted(reproductions),
+        "reference": sorted(path for path in reference if path.is_file()),
     }
 
 
 def measured(root: Path) -> list[Part]:
     """Every part, as ``find src -name '*.py' | xargs cat | wc -l`` counts lines."""
-    found = []
-    for name, folders in PYTHON.items():
-        files = python_in(root, folders)
-        found.append(
-            Part(name, len(files), sum(path.read_bytes().count(b"\n") for path in files), "lines")
-        )
+    python = {name: python_in(root, folders) for name, folders in PYTHON.items()}
+    python["python"] = [path for files in python.values() for path in files]
+    found = [
+        Part(name, len(files), sum(path.read_bytes().count(b"\n") for path in files), "lines")
+        for name, files in python.items()
+    ]
     for name, files in markdown_in(root).items():
         size = sum(path.stat().st_size for path in files)
         found.append(Part(name, len(files), -(-size // 1000), "kB"))
@@ -101,20 +103,20 @@ def problems(parts: Iterable[Part], budgets: Mapping[str, int]) -> list[str]:
 
 def table(parts: Iterable[Part], budgets: Mapping[str, int]) -> str:
     """The parts in aligned columns."""
-    head = f"{'':10} {'files':>6} {'size':>14} {'budget':>9} {'left':>8}"
+    head = f"{'':13} {'files':>6} {'size':>14} {'budget':>9} {'left':>8}"
     rows = [head]
     for part in parts:
         most = budgets.get(part.field)
         limit = "" if most is None else f"{most:>9,} {most - part.size:>8,}"
         size = f"{part.size:,} {part.unit:5}"
-        rows.append(f"{part.name:10} {part.files:>6,} {size:>14} {limit}".rstrip())
+        rows.append(f"{part.name:13} {part.files:>6,} {size:>14} {limit}".rstrip())
     return "\n".join(rows)
 
 
 NOTES = (
-    "src, studies, tests and rest (scripts, verify, benchmarks, examples): lines of Python. "
-    "docs:\nMarkdown without reference, which is written from docstrings; pages: README and others "
-    "at the top."
+    "src, studies, tests, rest (scripts, verify, benchmarks, examples) and python, which is all of "
+    "them:\nlines of Python. pages: Markdown that people write; reproductions: written by studies; "
+    "reference:\nwritten from docstrings."
 )
 
 

@@ -14,7 +14,7 @@ def unseen_days(options: Options) -> Result:
     assert isinstance(gains, dict)
     parts = [
         f"{name}: .9-quantile {gain['quantile_change_percent']:+.1f}% ± "
-        f"{gain['quantile_change_error']:.1f} ({gain['splits_won']} of {gain['splits']} splits), "
+        f"{gain['quantile_change_half']:.1f} ({gain['splits_won']} of {gain['splits']} splits), "
         f"mean {gain['mean_change_percent']:+.1f}%"
         for name, gain in gains.items()
     ]

@@ -1,4 +1,4 @@
-"""Linear models at full size: moments, worlds, the exact solver, its speed, real tables."""
+"""Linear models at full size: moments, worlds, the exact solver, its speed."""
 
 from __future__ import annotations
 
@@ -165,18 +165,3 @@ def newton(options: Options) -> Result:
         f"{far.worst:.1e}), the others are different minima of one objective "
         f"({', '.join(far.apart) or 'none'}; L-BFGS moves Newton's by {far.moved:.0e})",
     )
-
-
-@check(
-    "linear.real-tables",
-    "real tables: the .9-quantile on unseen domains, where it helps and where it does not",
-)
-def real_tables(options: Options) -> Result:
-    finished, content = run_benchmark(options, "linear_real_data")
-    rows: list[dict[str, str]] = content["rows"]  # type: ignore[assignment]
-    summary = "; ".join(
-        f"{row['table']} ({row['domains']} domains) {row['to ordinary']} to ordinary, "
-        f"{row['to domain-weighted']} to domain-weighted, predicted {row['predicted']}"
-        for row in rows
-    )
-    return passed(finished.code == 0, summary, rows=rows)

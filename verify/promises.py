@@ -113,8 +113,6 @@ PROMISES = (
         "What the papers say",
         "Figures, tables and theorems of the papers, computed again and checked by number.",
         (
-            "causal.cases",
-            "causal.sigmas",
             "distributions.bandwidths",
             "networks.colored-mnist",
             "objectives.quadratic-worlds",
@@ -134,7 +132,6 @@ PROMISES = (
             "data.molecules",
             "estimators.tests",
             "examples.tests",
-            "linear.real-tables",
             "networks.molecules",
             "networks.pretrained",
             "objectives.many-domains",

@@ -12,12 +12,12 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import size  # noqa: E402
 
-BUDGETS = "[tool.eqrm.size]\nsrc-lines = {src}\ndocs-kB = 2\n"
+BUDGETS = "[tool.eqrm.size]\nsrc-lines = {src}\npages-kB = 2\n"
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """Five lines in src, two in tests, 1.5 kB of pages and 3 kB that are written by a script."""
+    """Five lines in src, two in tests, 1.5 kB of pages, and 3 and 2 kB that programs write."""
     contents = {
         "src/package/first.py": "1\n2\n3\n",
         "src/package/second.py": "1\n\n",
@@ -25,6 +25,7 @@ def checkout(tmp_path: Path) -> Path:
         "tests/test_first.py": "1\n2\n",
         "docs/page.md": "x" * 1500,
         "docs/reference/names.md": "x" * 3000,
+        "docs/reproductions/study/README.md": "x" * 2000,
     }
     for name, text in contents.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +41,9 @@ def test_lines_files_and_pages_are_counted(
     assert found["src"] == (2, 5)
     assert found["tests"] == (1, 2)
     assert found["studies"] == (0, 0)
-    assert found["docs"] == (1, 2)
+    assert found["python"] == (3, 7)
+    assert found["pages"] == (1, 2)
+    assert found["reproductions"] == (1, 2)
     assert found["reference"] == (1, 3)
     assert size.main([], checkout) == 0
     assert capsys.readouterr().out.split("\n")[1].split() == ["src", "2", "5", "lines", "5", "0"]

@@ -1,113 +1,128 @@
-"""The linear worlds of the paper."""
+"""The linear world of the paper: X1 ← N1, Y ← X1 + NY, X2 ← Y + N2, in any domain.
+
+It is the example of appendix A.1, used in §6.1 and G.1. Domains differ in the standard deviations
+of some of the noises.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from scipy.stats import lognorm
 
-from eqrm.errors import SettingError
-from studies.causal import DomainLaw, Intervention, LinearSCM, Noise
+from eqrm.linear import DomainMoments
+from eqrm.linear.running_moments import MomentAccumulator, RunningMoments
 
-Domain = tuple[Intervention, ...]
-FIGURE_PARENTS = {
-    "X1": (),
-    "X2": (),
-    "X3": ("X1", "X2"),
-    "X8": ("X1",),
-    "Y": ("X1", "X3"),
-    "X5": ("Y",),
-    "X6": ("X1", "Y"),
-    "X7": ("X5", "X6"),
-}
+Floats = NDArray[np.float64]
+Domain = Mapping[str, float]
+"""The standard deviations of the noises that are not those of the world, by variable."""
+Domains = Mapping[str, Domain]
+
+FEATURES, TARGET = ("X1", "X2"), "Y"
+CAUSAL_ORDER = ("X1", "Y", "X2")
+EFFECTS = torch.tensor([[1.0, 0, 0], [1, 1, 1], [1, 1, 0]], dtype=torch.float64)
+"""Of the noises, in causal order, on X1, X2 and Y."""
+ROWS_AT_ONCE = 1 << 15
 
 
-def example_world(sigma1: float = 1.0, sigma_y: float = 2.0**0.5, sigma2: float = 1.0) -> LinearSCM:
-    """X1 ← N1, Y ← X1 + NY, X2 ← Y + N2 (the example of appendix A.1, used in §6.1 and G.1).
+@dataclass(frozen=True)
+class ExampleWorld:
+    """The standard deviations of the noises where a domain says nothing else.
 
-    >>> example_world().effects
-    ('X2',)
+    >>> moments = ExampleWorld().population({"observed": {}, "noisier": {"X2": 2.0}})
+    >>> moments.covariance[:, 1, 1]
+    tensor([4., 7.], dtype=torch.float64)
     """
-    return LinearSCM(
-        {"X1": {}, "X2": {"Y": 1.0}, "Y": {"X1": 1.0}},
-        target="Y",
-        noise={"X1": sigma1, "Y": sigma_y, "X2": sigma2},
-    )
+
+    sigma1: float = 1.0
+    sigma_y: float = 2.0**0.5
+    sigma2: float = 1.0
+
+    def scales(self, domain: Domain) -> list[tuple[float, float]]:
+        """For each noise, in causal order, its own deviation and what a domain multiplies it by."""
+        found = []
+        for name, sigma in zip(CAUSAL_ORDER, (self.sigma1, self.sigma_y, self.sigma2), strict=True):
+            own = math.sqrt(sigma**2)
+            found.append((own, domain[name] / own if name in domain else 1.0))
+        return found
+
+    def population(self, domains: Domains) -> DomainMoments:
+        """The exact moments of every domain."""
+        scales = torch.tensor(
+            [self.scales(domain) for domain in domains.values()], dtype=torch.float64
+        )
+        root = EFFECTS * (scales[..., 1] ** 2 * scales[..., 0] ** 2).sqrt().unsqueeze(1)
+        mean = torch.zeros(len(domains), 3, dtype=torch.float64)
+        return DomainMoments.population(
+            mean, root @ root.mT, names=list(domains), features=FEATURES, target=TARGET
+        )
+
+    def blocks(self, domain: Domain, rows: int, seed: int = 0, index: int = 0) -> Iterator[Floats]:
+        """Samples (≤ 32,768, 3) of domain number ``index``, X1, X2 and Y, block by block.
+
+        They are the same for the same seed, whatever other domains there are.
+        """
+        sequence = np.random.SeedSequence(seed, spawn_key=(1, index))
+        generator = np.random.Generator(np.random.SFC64(sequence))
+        for start in range(0, rows, ROWS_AT_ONCE):
+            size = min(ROWS_AT_ONCE, rows - start)
+            drawn: list[Floats] = []
+            for own, factor in self.scales(domain):
+                value = generator.standard_normal(size)
+                value *= own
+                value *= factor
+                drawn.append(value if not drawn else value + drawn[-1])
+            yield np.stack([drawn[0], drawn[2], drawn[1]]).T
+
+    def sample_moments(
+        self, domains: Domains, rows: int, seed: int = 0, workers: int = 2
+    ) -> DomainMoments:
+        """The moments of the blocks of all domains, with ``workers`` threads.
+
+        The same to the last bit for any number of workers.
+        """
+        names = list(domains)
+
+        def reduce(index: int) -> RunningMoments:
+            blocks = self.blocks(domains[names[index]], rows, seed, index)
+            first = next(blocks)
+            # A copy: a view of the first row would keep its whole block in memory.
+            result = RunningMoments.of(first, first[0].copy())
+            for block in blocks:
+                result.add(RunningMoments.of(block, result.pivot))
+            return result
+
+        with ThreadPoolExecutor(max_workers=workers) as pool:
+            parts = list(pool.map(reduce, range(len(names))))
+        accumulator = MomentAccumulator(FEATURES, TARGET)
+        accumulator.parts = dict(zip(names, parts, strict=True))
+        return DomainMoments.of_accumulator(accumulator, names)
 
 
-def example_domains() -> DomainLaw:
-    """σ2 ~ LogNormal(0, √0.5) in every domain: the training domains of §6.1."""
-    return DomainLaw((Noise("X2", std=lognorm(0.5**0.5)),))
+def example_domains(count: int, seed: int = 0) -> dict[str, Domain]:
+    """Domains "0", "1", … with σ2 ~ LogNormal(0, √0.5): the training domains of §6.1.
 
-
-def figure_world(seed: int | None = None) -> LinearSCM:
-    """The DAG of the figure in appendix A.2.3, with X1 … X8 (it has no X4).
-
-    All coefficients and noises are 1; with a ``seed``, coefficients are drawn from ±[0.5, 1.5]
-    and standard deviations from [0.5, 1.5].
-
-    >>> figure_world().effects
-    ('X5', 'X6', 'X7')
+    >>> example_domains(7)["6"] == example_domains(1000)["6"]
+    True
     """
-    names = list(FIGURE_PARENTS)
-    if seed is None:
-        return LinearSCM({k: dict.fromkeys(v, 1.0) for k, v in FIGURE_PARENTS.items()}, "Y")
-    generator = np.random.default_rng(seed)
-    equations = {
-        name: {
-            parent: float(generator.choice([-1, 1]) * generator.uniform(0.5, 1.5))
-            for parent in parents
-        }
-        for name, parents in FIGURE_PARENTS.items()
-    }
-    return LinearSCM(equations, "Y", {name: float(generator.uniform(0.5, 1.5)) for name in names})
-
-
-def random_world(num_features: int, seed: int, edge_probability: float = 0.5) -> LinearSCM:
-    """A random DAG over X1 … Xd and Y in random order.
-
-    Coefficients come from ±[0.5, 1.5], standard deviations of the noises from [0.5, 1.5].
-
-    >>> random_world(4, seed=1).target
-    'Y'
-    """
-    generator = np.random.default_rng(seed)
-    names = [*(f"X{j + 1}" for j in range(num_features)), "Y"]
-    order = [names[j] for j in generator.permutation(len(names))]
-    equations: dict[str, dict[str, float]] = {name: {} for name in names}
-    for j, child in enumerate(order):
-        for parent in order[:j]:
-            sign, size = generator.choice([-1, 1]), generator.uniform(0.5, 1.5)
-            if generator.uniform() < edge_probability:
-                equations[child][parent] = float(sign * size)
-    return LinearSCM(equations, "Y", {name: float(generator.uniform(0.5, 1.5)) for name in names})
-
-
-def two_effects() -> LinearSCM:
-    """Y ← N, X1 ← Y + N1, X2 ← Y + N2, unit variances.
-
-    With `do` on each of X1 and X2 the causal predictor is not the only one with minimal,
-    invariant risk, against case 2 of the paper's appendix A.2.3.
-    """
-    return LinearSCM({"X1": {"Y": 1.0}, "X2": {"Y": 1.0}, "Y": {}}, "Y")
+    law, found = lognorm(0.5**0.5), dict[str, Domain]()
+    for index in range(count):
+        generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, index)))
+        found[str(index)] = {"X2": float(law.rvs(random_state=generator))}
+    return found
 
 
 def changing_sigmas(**sigmas: Sequence[float]) -> dict[str, Domain]:
-    """Domains of :func:`example_world` in which some noises change: appendix G.1.2.
-
-    One standard deviation per domain for each changing variable.
+    """Domains in which some noises change: one standard deviation for each (appendix G.1.2).
 
     >>> changing_sigmas(X1=[1.0, 2.0], Y=[1.0, 3.0])["1"]
-    (Noise(variable='X1', ... std=2.0, ...), Noise(variable='Y', ... std=3.0, ...))
+    {'X1': 2.0, 'Y': 3.0}
     """
-    lengths = {np.size(values) if np.ndim(values) == 1 else -1 for values in sigmas.values()}
-    if len(lengths) != 1 or -1 in lengths:
-        raise SettingError(
-            "Give each changing variable one standard deviation per domain, as in "
-            "changing_sigmas(X1=[1.0, 2.0], Y=[1.0, 3.0])."
-        )
-    return {
-        str(e): tuple(Noise(name, std=float(values[e])) for name, values in sigmas.items())
-        for e in range(lengths.pop())
-    }
+    rows = enumerate(zip(*sigmas.values(), strict=True))
+    return {str(e): dict(zip(sigmas, map(float, row), strict=True)) for e, row in rows}

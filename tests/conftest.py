@@ -70,7 +70,6 @@ UNMEASURED = {
 }
 # Here only the first two cases of a test with parameters are: the others run the same lines again.
 FIRST_CASES_MEASURED = {
-    "studies/causal/test_assumption_v.py",
     "cli/test_data.py",
     "distributions/test_native.py",
     "estimators/test_boosting_estimators.py",

@@ -28,11 +28,11 @@ from linear.solver_worlds import lowest_by_lbfgs, paper_world, random_world
 
 PAPER_SIZE = """
 import json, resource, time
-from studies.linear_worlds import example_domains, example_world
+from studies.linear_worlds import ExampleWorld, example_domains
 start = time.perf_counter()
-moments = example_world().sample_moments(example_domains().draw(1000), 200_000, workers=2)
+moments = ExampleWorld().sample_moments(example_domains(1000), 200_000, workers=2)
 seconds, cpu = time.perf_counter() - start, time.process_time()
-exact = example_world().population(example_domains().draw(1000))
+exact = ExampleWorld().population(example_domains(1000))
 spread = exact.covariance.diagonal(dim1=1, dim2=2).sqrt()
 error = (moments.covariance - exact.covariance).abs() / (spread[:, :, None] * spread[:, None])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -111,7 +111,7 @@ PROMISES = (
     ),
     Promise(
         "What the papers say",
-        "Figures, tables and theorems of the papers, computed again and checked by number.",
+        "Figures and tables of the papers, computed again and checked by number.",
         (
             "distributions.bandwidths",
             "networks.colored-mnist",

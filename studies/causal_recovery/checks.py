@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from studies.causal import MinimalInvariantRisk, minimal_invariant_risk
+from studies.causal_recovery.invariance import InvariantRisk, minimal_invariant_risk
 from studies.causal_recovery.limits import Solved
 from studies.causal_recovery.settings import (
     APPENDIX,
@@ -24,7 +24,7 @@ from studies.causal_recovery.settings import (
     RecoverySettings,
     TableRow,
 )
-from studies.linear_worlds import changing_sigmas, example_world
+from studies.linear_worlds import ExampleWorld, changing_sigmas
 from studies.outcome import Check
 
 
@@ -49,14 +49,13 @@ def paper_words(case: Case) -> str:
     return "any (c, 1 − c)" if case.paper_status == "continuum" else pair(case.paper)
 
 
-def agrees(decided: MinimalInvariantRisk, truth: Pair | None, tolerance: float) -> bool:
+def agrees(decided: InvariantRisk, truth: Pair | None, tolerance: float) -> bool:
     """Whether the decision is the truth: "none", or "unique" with these coefficients."""
     if truth is None:
         return decided.status == "none"
     if decided.status != "unique" or decided.coefficients is None:
         return False
-    wanted = torch.tensor(truth, dtype=torch.float64)
-    return bool((decided.coefficients - wanted).abs().max() < tolerance)
+    return bool(np.abs(np.subtract(decided.coefficients, truth)).max() < tolerance)
 
 
 def paper_agrees(solved: Solved, tolerance: float) -> bool:
@@ -133,18 +132,17 @@ def check_random_domains(settings: RecoverySettings, seed: int) -> list[Check]:
     return checks
 
 
-def _decide(case: Case, generator: np.random.Generator, domains: int) -> MinimalInvariantRisk:
+def _decide(case: Case, generator: np.random.Generator, domains: int) -> InvariantRisk:
     sigmas = {name: generator.uniform(0.5, 2.0, domains).tolist() for name in case.changing}
-    world = example_world(sigma_y=case.sigma_y, sigma2=case.sigma2)
-    return minimal_invariant_risk(world.population(changing_sigmas(**sigmas)))
+    return minimal_invariant_risk(case.variances(sigmas))
 
 
 def check_three_domains(settings: RecoverySettings, seed: int) -> tuple[list[Check], Counter[str]]:
     """All σ's change over three domains only: there can be a solution."""
-    moments = example_world().population(changing_sigmas(**THREE_DOMAINS))
-    answer = minimal_invariant_risk(moments)
+    moments = ExampleWorld().population(changing_sigmas(**THREE_DOMAINS))
+    answer = minimal_invariant_risk(CASES[-1].variances(THREE_DOMAINS))
     risks = moments.risks(torch.tensor([1.0, 0.5]))
-    found = {pair(each) for each in (answer.coefficients, *answer.others) if each is not None}
+    found = set(map(pair, answer.predictors))
     generator = np.random.default_rng([seed, len(CASES)])
     counts = Counter(_decide(CASES[-1], generator, 3).status for _ in range(settings.draws))
     check = Check(

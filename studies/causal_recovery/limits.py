@@ -13,9 +13,9 @@ from torch import Tensor
 from eqrm import LinearQRM
 from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
 from eqrm.linear.linear_qrm import Frontier
-from studies.causal import MinimalInvariantRisk, minimal_invariant_risk
+from studies.causal_recovery.invariance import InvariantRisk, minimal_invariant_risk
 from studies.causal_recovery.settings import LEVELS, PENALTY_WEIGHTS, SIGMAS, Case
-from studies.linear_worlds import changing_sigmas, example_world
+from studies.linear_worlds import ExampleWorld, changing_sigmas
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Solved:
 
     case: Case
     moments: DomainMoments
-    decided: MinimalInvariantRisk
+    decided: InvariantRisk
     path: Frontier
     vrex: Tensor
     irm: Tensor
@@ -53,12 +53,13 @@ class Solved:
 
 def solve_case(case: Case) -> Solved:
     """Decide a case and follow each method to its limit."""
-    world = example_world(sigma_y=case.sigma_y, sigma2=case.sigma2)
-    moments = world.population(changing_sigmas(**{name: SIGMAS[name] for name in case.changing}))
+    sigmas = {name: SIGMAS[name] for name in case.changing}
+    world = ExampleWorld(sigma_y=case.sigma_y, sigma2=case.sigma2)
+    moments = world.population(changing_sigmas(**sigmas))
     return Solved(
         case=case,
         moments=moments,
-        decided=minimal_invariant_risk(moments),
+        decided=minimal_invariant_risk(case.variances(sigmas)),
         path=LinearQRM(fit_intercept=False).path(LEVELS, moments),
         vrex=torch.from_numpy(_vrex_limit(moments)),
         irm=torch.from_numpy(_irm_limit(moments)),

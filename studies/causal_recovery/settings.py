@@ -13,8 +13,11 @@ three domains can have a solution; four in general position have none, as the ap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from eqrm import Level
 
@@ -73,6 +76,13 @@ class Case:
     paper: Pair | None
     sigma_y: float = 2.0**0.5
     sigma2: float = 1.0
+
+    def variances(self, sigmas: Mapping[str, Sequence[float]]) -> NDArray[np.float64]:
+        """σ1², σY² and σ2² of each domain (m, 3), from the σ's of those that change."""
+        domains = len(next(iter(sigmas.values())))
+        fixed = {"X1": 1.0, "Y": self.sigma_y, "X2": self.sigma2}
+        columns = [sigmas.get(name, [sigma] * domains) for name, sigma in fixed.items()]
+        return np.square(np.array(columns, dtype=np.float64).T)
 
     @property
     def truth(self) -> Pair | None:

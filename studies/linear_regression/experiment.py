@@ -14,7 +14,6 @@ from torch import Tensor
 from eqrm import KDE, Level, LinearQRM
 from eqrm.linear import DomainMoments, LinearERM
 from eqrm.linear.linear_qrm import Frontier
-from studies.causal import LinearSCM, Noise
 from studies.linear_regression.resampling import (
     Exceptions,
     QuantileCurves,
@@ -33,7 +32,7 @@ from studies.linear_regression.settings import (
     printed_level,
     variance_quantile,
 )
-from studies.linear_worlds import Domain, example_domains, example_world
+from studies.linear_worlds import Domain, ExampleWorld, example_domains
 from studies.outcome import Progress
 
 LARGEST_RISK_DRAWN = 5.0
@@ -101,7 +100,7 @@ def run_regression(
 ) -> RegressionFindings:
     """All of it, from the first random number to the curves of the figures."""
     clock, timings = time.perf_counter, {}
-    world, law = example_world(), example_domains()
+    world = ExampleWorld()
     start = clock()
     train, test = sample_domains(world, settings, seed, progress)
     timings["sampling"] = clock() - start
@@ -114,7 +113,7 @@ def run_regression(
     predictors = torch.cat([frontier.coefficients, oracle[None]])
     intercepts = torch.cat([frontier.intercepts, torch.zeros(1, dtype=torch.float64)])
     tests = torch.tensor([variance_quantile(q) for q in TEST_QUANTILES], dtype=torch.float64)
-    population = world.population(law.draw(settings.domains, seed))
+    population = world.population(example_domains(settings.domains, seed))
     progress(0.93, "risk distributions")
     start = clock()
     quantiles = quantile_curves(frontier, settings, np.random.default_rng([seed, 1]))
@@ -141,17 +140,17 @@ def run_regression(
 
 
 def sample_domains(
-    world: LinearSCM, settings: RegressionSettings, seed: int, progress: Progress
+    world: ExampleWorld, settings: RegressionSettings, seed: int, progress: Progress
 ) -> tuple[DomainMoments, DomainMoments]:
     """Moments of sampled training domains and of test domains at the quantiles of σ2.
 
     Every row is drawn; a domain's rows are reduced to moments as they come, and never kept.
     """
     drawn = Watched(
-        example_domains().draw(settings.domains, seed),
+        example_domains(settings.domains, seed),
         lambda share: progress(0.9 * share, f"sampling {settings.domains} domains"),
     )
-    tests = {str(q): (Noise("X2", std=float(SIGMA_2.ppf(q))),) for q in TEST_QUANTILES}
+    tests = {str(q): {"X2": float(SIGMA_2.ppf(q))} for q in TEST_QUANTILES}
     with threadpool_limits(1):  # two threads draw; BLAS must not start more
         train = world.sample_moments(drawn, settings.rows, seed, settings.workers)
         test = world.sample_moments(tests, settings.rows, seed + 2**32, settings.workers)

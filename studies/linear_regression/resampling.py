@@ -18,7 +18,6 @@ from torch import Tensor
 from eqrm import KDE, Empirical, Level
 from eqrm.distributions import RiskDistribution
 from eqrm.linear.linear_qrm import Frontier
-from studies.causal import Noise
 from studies.linear_regression.settings import (
     LEVELS,
     TEST_QUANTILES,
@@ -132,8 +131,7 @@ def drawn_variances(domains: int, seed: int) -> Tensor:
     >>> drawn_variances(3, seed=0).shape
     torch.Size([3])
     """
-    drawn = (domain[0] for domain in example_domains().draw(domains, seed).values())
-    sigmas = [each.std for each in drawn if isinstance(each, Noise)]
+    sigmas = [domain["X2"] for domain in example_domains(domains, seed).values()]
     return torch.tensor(sigmas, dtype=torch.float64) ** 2
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from studies.linear_worlds import example_domains, example_world
+from studies.linear_worlds import ExampleWorld, example_domains
 
 import eqrm
 from eqrm import Level, LinearQRM
@@ -53,7 +53,7 @@ def test_coefficients_go_monotonically_to_the_causal_ones(distribution: str) -> 
 @pytest.mark.parametrize("seed", [5, 78])
 def test_a_minimum_at_1e30_is_followed_along_the_kink(seed: int) -> None:
     """From the least mean risk, Newton's method stops where the risks are equal, at (0.55, 0)."""
-    moments = example_world().population(example_domains().draw(1000, seed=seed))
+    moments = ExampleWorld().population(example_domains(1000, seed=seed))
     frontier = LinearQRM().path([0.25, 0.5, 0.75, 0.9, 0.99, "1-e^-1e30"], moments)
     assert bool(frontier.converged.all())
     assert frontier.coefficients[-1].tolist() == pytest.approx([1.0, 0.0], abs=1e-6)

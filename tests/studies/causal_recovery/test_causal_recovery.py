@@ -16,7 +16,7 @@ from studies.causal_recovery.run import (
     ticks_table,
 )
 from studies.causal_recovery.settings import CASES, SIGMAS, SIZES, THREE_DOMAINS, Case
-from studies.linear_worlds import changing_sigmas, example_world
+from studies.linear_worlds import ExampleWorld, changing_sigmas
 
 from studies.causal_recovery import checks
 
@@ -94,7 +94,7 @@ def test_where_the_paper_errs_its_predictor_has_the_higher_risk() -> None:
 
 
 def test_three_domains_with_all_noises_changing_can_have_equal_risks() -> None:
-    moments = example_world().population(changing_sigmas(**THREE_DOMAINS))
+    moments = ExampleWorld().population(changing_sigmas(**THREE_DOMAINS))
     assert moments.risks([1.0, 0.5]).tolist() == pytest.approx([1.5, 1.5, 1.5])
 
 

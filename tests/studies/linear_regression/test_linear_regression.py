@@ -31,7 +31,7 @@ from studies.linear_regression.settings import (
     exact_coefficients,
     exact_risk,
 )
-from studies.linear_worlds import example_domains, example_world
+from studies.linear_worlds import ExampleWorld, example_domains
 
 from eqrm.distributions import KDE
 from eqrm.level import Level
@@ -78,10 +78,11 @@ def test_the_exact_coefficients_have_the_lowest_quantile_on_a_grid(level: Level)
 
 def test_the_oracle_is_least_squares_on_rows_with_x2_shuffled() -> None:
     generator = np.random.default_rng(2)
-    domains = example_domains().draw(20, seed=3)
+    domains = example_domains(20, seed=3)
     rows, shuffled = [], []
     for index, name in enumerate(domains):
-        X, y = example_world().sample(20_000, domains[name], seed=3, index=index)
+        drawn = np.concatenate(list(ExampleWorld().blocks(domains[name], 20_000, 3, index)))
+        X, y = drawn[:, :2], drawn[:, 2]
         rows.append((X, y, name))
         shuffled.append((np.stack([X[:, 0], generator.permutation(X[:, 1])], axis=1), y))
     design = np.concatenate([X for X, _ in shuffled])
@@ -93,9 +94,9 @@ def test_the_oracle_is_least_squares_on_rows_with_x2_shuffled() -> None:
 
 
 def test_watching_domains_changes_nothing_and_counts_to_the_end() -> None:
-    domains, seen = example_domains().draw(7), []
-    plain = example_world().sample_moments(domains, 100)
-    watched = example_world().sample_moments(Watched(domains, seen.append), 100)
+    domains, seen = example_domains(7), []
+    plain = ExampleWorld().sample_moments(domains, 100)
+    watched = ExampleWorld().sample_moments(Watched(domains, seen.append), 100)
     assert torch.equal(plain.covariance, watched.covariance)
     assert sorted(seen) == pytest.approx([k / 7 for k in range(1, 8)])
 

@@ -1,1 +1,0 @@
-"""Linear structural causal models, interventions and the paper's worlds."""

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import eqrm
+from eqrm.checks import one_of
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation.presenting.plots import save_figure
 from eqrm.files.writing import write_text
 from eqrm.text import csv_text, duration
-from studies.choices import one_of
 from studies.outcome import Outcome, Progress
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm import predictor
+from eqrm.checks import POSITIVE_INTEGER
 from eqrm.data.datasets.data_root import data_root
 from eqrm.data.datasets.downloads import by_hand
 from eqrm.data.datasets.registry import published
@@ -25,7 +26,6 @@ from eqrm.sweeps.tables.cells import SweepTables
 from eqrm.text import duration
 from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
-from studies.choices import whole_number
 from studies.outcome import Check, Progress, ResultTable
 
 SWEEP, FIRST_STAGE = "sweep", "erm"
@@ -262,7 +262,7 @@ class SweptStudy(Study):
         self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
     ) -> Report:
         """See :meth:`Study.run`; the sweep is kept in ``output``."""
-        whole_number(self.workers, "workers")
+        POSITIVE_INTEGER.check(self.workers, "workers")
         self._folder = output / SWEEP
         return super().run(output, size, seed, progress)
 

@@ -8,11 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, one_of
 from eqrm.files.writing import write_text
 from eqrm.markup import latex_table, markdown_table
 from eqrm.training import TrainingSettings
 from studies.base import Report, Study, no_progress
-from studies.choices import number_at_least, one_of, true_or_false, whole_number
+from studies.choices import names
 from studies.colored_mnist.checks import check_mnist
 from studies.colored_mnist.experiment import (
     STANDARD_NAME,
@@ -131,23 +132,23 @@ class ColoredMnist(Study):
 
     def _settings(self, size: str) -> MnistSettings:
         found = SIZES[size]
-        true_or_false(self.candidates, "candidates")
+        FLAG.check(self.candidates, "candidates")
         if self.minutes is not None:
-            number_at_least(self.minutes, "minutes", 0)
+            NON_NEGATIVE.check(self.minutes, "minutes")
         if self.seeds is not None:
-            found = replace(found, seeds=whole_number(self.seeds, "seeds"))
+            found = replace(found, seeds=POSITIVE_INTEGER.check(self.seeds, "seeds"))
         if self.products is not None:
             products = one_of(self.products, PRODUCTS, "products")
             found = replace(found, recipe=replace(found.recipe, products=products))
-        wanted = _names(self.grids, list(found.grids), "grid")
+        wanted = names(self.grids, list(found.grids), "grid")
         return replace(found, grids={name: found.grids[name] for name in wanted})
 
     def _blocks(self, settings: MnistSettings) -> list[Block]:
         """The paper's grid, the figure, the published grid from ERM's weights, candidates, rest."""
-        methods = _names(self.methods, list(NAMES), "method")
+        methods = names(self.methods, list(NAMES), "method")
         starts = list(settings.initialisations)
         if self.initialisations is not None:
-            starts = _names(self.initialisations, list(INITIALISATIONS), "initialisation")
+            starts = names(self.initialisations, list(INITIALISATIONS), "initialisation")
 
         def of(grid: str, start: str) -> list[Block]:
             found = []
@@ -229,11 +230,3 @@ def _pictures(findings: MnistFindings) -> list[Picture]:
             lambda: draw_figure(findings),
         )
     ]
-
-
-def _names(given: Sequence[str] | str | None, known: list[str], what: str) -> list[str]:
-    """Names in a list, or separated by commas; all unless given."""
-    if given is None:
-        return known
-    parts = given.split(",") if isinstance(given, str) else given
-    return [one_of(name.strip(), known, what) for name in parts]

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from eqrm import Level
+from eqrm.checks import POSITIVE_INTEGER
 from eqrm.errors import SettingError
 from studies.base import Report, Study, no_progress
-from studies.choices import one_of, whole_number
+from studies.choices import names
 from studies.frontiers.checks import check_frontiers
 from studies.frontiers.experiment import (
     Job,
@@ -113,7 +114,7 @@ class Frontiers(Study):
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Compute what is missing, and put all parts together."""
-        whole_number(self.workers, "workers")
+        POSITIVE_INTEGER.check(self.workers, "workers")
         settings = self._settings(size)
         names = self._table_names(size)
         if self.prepare is not None:
@@ -180,10 +181,11 @@ class Frontiers(Study):
     def _settings(self, size: str) -> StudySettings:
         found = SIZES[size]
         if self.splits is not None:
-            found = replace(found, splits=whole_number(self.splits, "splits"))
+            found = replace(found, splits=POSITIVE_INTEGER.check(self.splits, "splits"))
         if self.goals is not None:
-            given = [self.goals] if isinstance(self.goals, float) else self.goals
-            levels = [Level.of(goal).alpha for goal in _names(given)]
+            goals = [self.goals] if isinstance(self.goals, float) else self.goals
+            given = goals.split(",") if isinstance(goals, str) else goals
+            levels = [Level.of(goal).alpha for goal in given]
             found = replace(found, goals=tuple(sorted(levels)))
         return found
 
@@ -193,17 +195,14 @@ class Frontiers(Study):
             found = {path.stem for path in self._folder.glob(f"*{ENDING}")}
             known = [name for name in SOURCES if name in found] + sorted(found - set(SOURCES))
         if self.tables is not None:
-            return [one_of(name, known, "table") for name in _names(self.tables)]
+            return names(self.tables, known, "table")
         return [name for name in known if size == "full" or name in QUICK_TABLES]
 
     def _wanted(
         self, tables: dict[str, StudyTable]
     ) -> tuple[list[tuple[str, str]], dict[str, str]]:
         """Pairs of table and model, and the reasons why others are left out."""
-        chosen: tuple[str, ...] = MODELS
-        if self.models is not None:
-            chosen = tuple(one_of(name, MODELS, "model") for name in _names(self.models))
-        found, lacking = [], {}
+        chosen, found, lacking = names(self.models, MODELS, "model"), [], {}
         for table in tables:
             own = SOURCES[table].models if table in SOURCES else (LINEAR,)
             for model in own:
@@ -273,13 +272,3 @@ class _Study:
             )
             for table, model in wanted
         ]
-
-
-def _names(given: Sequence[str | float] | str) -> list[str]:
-    """Names in a list, or separated by commas.
-
-    >>> _names("flights, bdf")
-    ['flights', 'bdf']
-    """
-    parts = given.split(",") if isinstance(given, str) else map(str, given)
-    return [name.strip() for name in parts]

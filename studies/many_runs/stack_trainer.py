@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from eqrm import Phase
+from eqrm.checks import NON_NEGATIVE_INTEGER
 from eqrm.errors import SettingError
 from eqrm.objectives import IGA
 from eqrm.predictors import MLP
-from studies.choices import whole_number
 from studies.many_runs.activations import Dropout
 from studies.many_runs.adam import StackedAdam
 from studies.many_runs.batches import BatchesOfRuns, StackBatches
@@ -45,7 +45,7 @@ class Run:
         object.__setattr__(self, "phases", tuple(self.phases))
         if not self.phases:
             raise SettingError("A run needs at least one phase.")
-        whole_number(self.seed, "The seed of a run", least=0)
+        NON_NEGATIVE_INTEGER.check(self.seed, "The seed of a run")
 
     @property
     def steps(self) -> int:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from eqrm.checks import one_of
 from eqrm.data import Table
 from eqrm.data.datasets.data_root import Stored, cached, data_root, file_key
 from eqrm.data.datasets.molecules import read_molecules, tell_left_out
 from eqrm.errors import DataFileError, MissingExtraError
-from studies.choices import one_of
 
 DESCRIPTORS = {
     "weight": "Descriptors.MolWt",

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -27,8 +23,6 @@ from studies.policy.worlds import KINDS, DrawnTable
 
 Array = NDArray[np.float64]
 LEVEL, CONFIDENCE = 0.9, 0.95
-COMPARED, LAST_COMPARED = 40, 104
-"""Tables of so many domains, up to this one, are also given to the earlier version."""
 FRESH = 2_000
 """Fresh domains that truths are taken from."""
 KEYS = ("kind", "domains", "table", "rows", "fresh")
@@ -52,7 +46,7 @@ class Case:
         return f"{kind}-{self.domains}-{self.rows}-{self.table}"
 
 
-def played(case: Case, previous: str | None = None) -> dict[str, Any]:
+def played(case: Case) -> dict[str, Any]:
     """What was decided on a table, and what is true of every model of it."""
     kind = next(each for each in KINDS if each.name == case.kind)
     table = kind.table(case.domains, case.table, case.rows)
@@ -68,16 +62,13 @@ def played(case: Case, previous: str | None = None) -> dict[str, Any]:
         bound = certificate.bound
     except TooFewDomainsError:
         bound = None
-    record = {
+    return {
         **asdict(case),
         "seconds": seconds,
         "decision": decision.to_dict(),
         "bound": bound,
         "models": {name: truth(model, fresh) for name, model in found.models.items()},
     }
-    if previous is not None and case.domains == COMPARED and case.table <= LAST_COMPARED:
-        record["previous"] = previous_version(Path(previous), table, fresh)
-    return record
 
 
 def truth(model: Any, fresh: DrawnTable) -> dict[str, float]:
@@ -115,33 +106,10 @@ def lowest_possible(case: Case) -> float:
     return float(minimize(quantile, start, method="Nelder-Mead", options=steps).fun)
 
 
-def previous_version(folder: Path, table: DrawnTable, fresh: DrawnTable) -> dict[str, Any]:
-    """What an earlier version (the folder of its package) says of the same table, and its truth."""
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "tables.npz"
-        both: dict[str, Any] = {"X": table.X, "y": table.y, "domain": table.domain}
-        both |= {f"fresh_{name}": getattr(fresh, name) for name in ("X", "y", "domain")}
-        np.savez(path, **both)
-        environment = {**os.environ, "PYTHONPATH": str(folder)}
-        program = Path(__file__).with_name("earlier_version.py")
-        done = subprocess.run(
-            [sys.executable, str(program), str(path)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"The earlier version failed: {done.stderr[-500:]}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
-
-
 def play(
     cases: list[Case],
     folder: Path,
     workers: int,
-    previous: str | None,
     progress: Progress,
     known: Mapping[str, dict[str, Any]],
     most: int | None = None,
@@ -158,10 +126,10 @@ def play(
     if workers == 1:
         for number, case in enumerate(missing):
             progress(number / len(missing), case.stem)
-            yield _keep(folder, case, played(case, previous))
+            yield _keep(folder, case, played(case))
         return
     with ProcessPoolExecutor(workers) as pool:
-        jobs = {pool.submit(played, case, previous): case for case in missing}
+        jobs = {pool.submit(played, case): case for case in missing}
         try:
             for number, job in enumerate(as_completed(jobs)):
                 yield _keep(folder, jobs[job], job.result())

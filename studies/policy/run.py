@@ -33,8 +33,6 @@ class Policy(Study):
 
     Args:
         workers: how many tables are played at the same time.
-        previous: the folder ``src`` of a checkout of version 0.2 before decisions, whose
-            headline is then followed on the same tables.
         stored: tables that are published beside the study's page are not played again.
         most: how many tables are played at most; 0 tabulates those that are there.
     """
@@ -51,7 +49,6 @@ class Policy(Study):
     )
 
     workers: int = 1
-    previous: str | None = None
     stored: bool = False
     most: int | None = None
 
@@ -66,7 +63,7 @@ class Policy(Study):
         """Play every table, and count."""
         settings = promised.RUNS[size]
         cases, known = settings.cases(), read_tables(PUBLISHED) if self.stored else {}
-        how = self.workers, self.previous, progress, known, self.most
+        how = self.workers, progress, known, self.most
         records = list(play(cases, self._output / "tables", *how))
         write_tables(self._output / "tables.jsonl.xz", records)
         played = [Played(each) for each in records]

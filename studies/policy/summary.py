@@ -72,7 +72,7 @@ class Played:
         return math.nan
 
     def earlier(self, role: str) -> float:
-        """What following the earlier version gives; NaN where it was not run."""
+        """What following version 0.2's first release gave; NaN where that is not stored."""
         found = self.record.get("previous")
         return math.nan if found is None else float(found[role]["quantile"])
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import POSITIVE_INTEGER
 from eqrm.text import counted, duration
 from studies.base import Report, Study, no_progress
-from studies.choices import whole_number
 from studies.outcome import Outcome, Picture, Progress
 from studies.quantile_selection.checks import check_selection
 from studies.quantile_selection.experiment import run_splits
@@ -63,10 +63,10 @@ class QuantileSelectionStudy(Study):
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and compare what the rules select."""
-        whole_number(self.workers, "workers")
+        POSITIVE_INTEGER.check(self.workers, "workers")
         settings = SIZES[size]
         if self.splits is not None:
-            settings = replace(settings, splits=whole_number(self.splits, "splits"))
+            settings = replace(settings, splits=POSITIVE_INTEGER.check(self.splits, "splits"))
         splits = tuple(run_splits(settings, seed, self._sweeps, self.workers, progress))
         findings = SelectionFindings(settings, splits)
         return Outcome(

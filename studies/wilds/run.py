@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from eqrm.checks import POSITIVE_INTEGER, one_of
 from eqrm.errors import SettingError
 from eqrm.sweeps import sweep_tables
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import TrainingDomainValidation
 from eqrm.sweeps.tables.cells import SweepTables
 from eqrm.sweeps.tables.tabulating import TableSettings
-from studies.choices import one_of, whole_number
 from studies.outcome import Outcome, Progress
 from studies.swept import (
     FIRST_STAGE,
@@ -138,7 +138,7 @@ class Wilds(SweptStudy):
         own = {"steps": self.epochs or self.protocol.epochs, "batches": batches}
         return {
             **self._shared(seed, {**own, "learning_rate": self.protocol.rate}),
-            "trials": whole_number(self.trials, "trials"),
+            "trials": POSITIVE_INTEGER.check(self.trials, "trials"),
             "objectives": [{"name": "erm", "label": ERM}],
         }
 

@@ -79,7 +79,7 @@ def test_tables_survive_their_file_with_six_digits(tmp_path: Path) -> None:
     assert found[case.stem] == records[0]
     assert Played(found[Case(KINDS[2].name, 60, 100).stem]).chosen == 0.123457
     assert read_tables(tmp_path / "absent.jsonl.xz") == {}
-    assert list(play([case], tmp_path / "tables", 1, None, print, found)) == [records[0]]
+    assert list(play([case], tmp_path / "tables", 1, print, found)) == [records[0]]
 
 
 def test_only_so_many_tables_are_played_and_the_others_are_counted(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
     python benchmarks/bandwidth_study.py [--draws 1000] [--check]
 
 Draws m = 5 to 100 risks of five laws, estimates their quantiles with every rule, and writes the
-tables into docs/bandwidths.md between its markers. The paper's appendix C says that Silverman's
+tables into docs/reproductions/bandwidths.md. The paper's appendix C says that Silverman's
 rule performs very well, the Gaussian-optimal rule well and the median heuristic poorly.
 """
 
@@ -23,9 +23,11 @@ from tables import markdown
 
 import eqrm
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "bandwidths.md"
-BEGIN = "<!-- figures: written by benchmarks/bandwidth_study.py -->"
-END = "<!-- end of figures -->"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions" / "bandwidths.md"
+OPENING = """# Bandwidth rules: errors of estimated quantiles
+[Which bandwidth rule?](../bandwidths.md) has rules, laws and conclusions. Written by \
+`python benchmarks/bandwidth_study.py`.
+"""
 
 COUNTS = (5, 10, 20, 50, 100)
 ALPHAS = (0.5, 0.75, 0.9, 0.95, 0.99)
@@ -179,7 +181,7 @@ def findings(study: Study) -> str:
 
 
 def figures(study: Study, draws: int) -> str:
-    """Everything between the markers of the page."""
+    """What the page says."""
     parts = [
         f"{draws} draws for each law and number of domains, seed {SEED}.",
         findings(study),
@@ -202,13 +204,6 @@ def agrees(one: str, other: str) -> bool:
     return all(abs(float(a) - float(b)) <= 0.1 + 0.02 * abs(float(a)) for a, b in pairs)
 
 
-def with_figures(page: str, text: str) -> str:
-    """The page with its figures replaced."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
-
-
 def main(arguments: list[str]) -> int:
     """Run the study, print it, and write or check the page."""
     parser = argparse.ArgumentParser(
@@ -219,8 +214,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     text = figures(run_study(options.draws), options.draws)
     print(text, end="\n\n")
-    page = PAGE.read_text()
-    current = with_figures(page, text)
+    page, current = PAGE.read_text(), f"{OPENING}\n{text}\n"
     if options.check:
         same = agrees(page, current)
         print("the page is current" if same else f"{PAGE.name} differs from this run")

@@ -5,7 +5,7 @@
 Worlds with known true risks (benchmarks/worlds.py), five seeds each, α = .9, KDE with the
 Gaussian-optimal bandwidth. All runs by mini-batches take the same number of steps, from ERM's
 optimum, with the same Adam and the same decay of its learning rate; ERM and full-batch EQRM are
-minimised by L-BFGS. ``--write-docs`` puts the tables into docs/many-domains.md.
+minimised by L-BFGS. ``--write-docs`` writes docs/reproductions/many-domains.md.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ from worlds import HELD_OUT, LinearWorld, LogisticWorld, World
 
 from eqrm.objectives import RiskMemory
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "many-domains.md"
-BEGIN = "<!-- tables: written by benchmarks/many_domains.py -->"
-END = "<!-- end of tables -->"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reproductions" / "many-domains.md"
+OPENING = """# Many domains: what a memory of risks gains
+[The guide](../many-domains.md) says what is compared. Written by \
+`python benchmarks/many_domains.py --write-docs`.
+"""
 
 WHOLE = 100
 """Examples of a whole domain in the logistic world."""
@@ -195,16 +197,10 @@ def main(arguments: list[str]) -> int:
     write_json(options.json, _content(setting, size, found, learned, stale, verdicts))
     print(f"\nwritten to {options.json}")
     if options.write_docs:
-        write_page("\n\n".join([setting, *(t.page() for t in tables)]))
+        text = "\n\n".join([setting, *(t.page() for t in tables)])
+        PAGE.write_text(f"{OPENING}\n{text}\n", encoding="utf-8")
+        print(f"written to {PAGE}")
     return 0 if options.quick or all(v.holds for v in verdicts) else 1
-
-
-def write_page(text: str) -> None:
-    """Replace what lies between the markers of the page."""
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
-    print(f"written to {PAGE}")
 
 
 def _content(

@@ -1,6 +1,6 @@
 """Write docs/reference.md and the pages of docs/reference/ from eqrm's docstrings.
 
-The table of ranges in docs/training.md is written from the rules of the fields.
+docs/reference/ranges.md is written from the rules of the fields of a configuration.
 
 ``--check`` writes nothing and fails when a page is not what the docstrings say.
 """
@@ -26,7 +26,6 @@ from eqrm.predictors.registry import PREDICTORS
 from eqrm.training.runs.config import RunConfig
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-TRAINING = DOCS / "training.md"
 OPENING = """# Reference
 Every public name of the package, by what it is for. Names load on first use: `import eqrm` is \
 quick, and `eqrm.evaluation`, `eqrm.objectives` and the other packages need no import of \
@@ -185,6 +184,9 @@ def overview(by_task: dict[str, dict[str, object]]) -> str:
     pages = [f"- [{task.title}](reference/{task.page}.md): {task.says}" for task in TASKS]
     pages.append("- [Errors](reference/errors.md): what is raised, and when")
     pages.append("- [Commands](reference/commands.md): every command with its options")
+    pages.append(
+        "- [Ranges](reference/ranges.md): what the fields of a run's configuration must be"
+    )
     parts.append("\n".join([*pages, "<!-- contents -->"]))
     for task in TASKS:
         names = by_task[task.page]
@@ -218,10 +220,8 @@ def pages() -> dict[Path, str]:
         found[DOCS / "reference" / f"{task.page}.md"] = text
     found[DOCS / "reference" / "errors.md"] = errors_page()
     found[DOCS / "reference" / "commands.md"] = commands_page()
+    found[DOCS / "reference" / "ranges.md"] = ranges_page()
     return found
-
-
-RANGES = re.compile(r"(<!-- ranges: written by make pages -->\n).*?(<!-- end of ranges -->)", re.S)
 
 
 def _in_yaml(found: re.Match[str]) -> str:
@@ -247,8 +247,8 @@ def ranges(kind: Any, path: str = "") -> dict[str, str]:
     return found
 
 
-def with_ranges(text: str) -> str:
-    """The page on training, with what the rules of its fields say."""
+def ranges_page() -> str:
+    """What the rules of the fields of a configuration say."""
     rows = ranges(RunConfig)
     rows |= {f"predictor.settings.{name}": rule.words for name, rule in PREDICTORS.rules.items()}
     rows |= {f"data.settings.{name}": rule.words for name, rule in DATASETS.rules.items()}
@@ -258,7 +258,10 @@ def with_ranges(text: str) -> str:
         fields.setdefault(words, []).append(f"`{name}`")
     lines = [f"| {words} | {', '.join(names)} |" for words, names in fields.items()]
     table = "\n".join(["| must be | fields |", "|---|---|", *lines])
-    return RANGES.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+    return (
+        "# Ranges of a configuration\nWhat the fields of [a run](../training.md) must be; anything "
+        f"else is refused before training begins.\n\n{table}\n"
+    )
 
 
 def main() -> None:
@@ -266,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail when a page is stale")
     arguments = parser.parse_args()
-    wanted = pages() | {TRAINING: with_ranges(TRAINING.read_text(encoding="utf-8"))}
+    wanted = pages()
     superfluous = set((DOCS / "reference").glob("*.md")) - set(wanted)
     stale = sorted(superfluous | {p for p, text in wanted.items() if written(p) != text})
     if arguments.check and stale:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,6 @@ from studies.registry import new_study
 
 from eqrm import evaluate
 from eqrm.evaluation import backtest
-
-DOCS = Path(__file__).resolve().parents[3] / "docs"
-PAGE = DOCS / "reproductions" / "flights-backtest" / "README.md"
 
 
 def test_a_quick_run_counts_twice_and_compares_all_bounds(tmp_path: Path) -> None:
@@ -50,13 +46,3 @@ def test_what_the_page_says_of_the_last_window_is_checked() -> None:
     checks = check_year(YearFindings(found, found, found), YearSettings())
     assert [check.holds for check in checks] == [True] * 5
     assert checks[-1].measured == "0.0% of 30 days (150 to 179)"
-
-
-def test_the_page_on_backtests_shows_the_shares_that_the_command_wrote() -> None:
-    written = PAGE.read_text(encoding="utf-8")
-    page = (DOCS / "backtest.md").read_text(encoding="utf-8")
-    held = re.findall(r"^\| \d+ days \|.*$", written, flags=re.MULTILINE)
-    assert len(held) == 6  # 45, 60 and 90 days, refitted and trained once
-    assert [line for line in held[:3] if line not in page] == []  # the page has those refitted
-    for predictor in ("50/50 guess", "ERM", "ERM recalibrated for 0.9", "auto", "superquantile"):
-        assert predictor in written

@@ -9,10 +9,9 @@ COMPILED := $(VENV)/.compiled
 EXTRAS := dev,plots
 WORKERS ?= 2
 MINUTES ?= 30
-BENCHMARKS := benchmarks/quantile.py benchmarks/quadratic_worlds.py benchmarks/many_domains.py \
+BENCHMARKS := benchmarks/quantile.py benchmarks/many_domains.py \
 	benchmarks/evaluate_large.py benchmarks/linear_speed.py \
-	benchmarks/flights_levels.py benchmarks/coloured_digits.py \
-	benchmarks/boosting.py benchmarks/small_domains.py \
+	benchmarks/coloured_digits.py benchmarks/boosting.py \
 	benchmarks/estimator_speed.py benchmarks/training_step.py \
 	benchmarks/many_domains_training.py benchmarks/recalibrate_large.py \
 	benchmarks/sweep_tables.py benchmarks/sweep_overhead.py

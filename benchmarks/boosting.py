@@ -1,17 +1,13 @@
-"""Boosting with EQRM on the flights: what it gains on unseen days, and what it costs in time.
+"""Boosting with EQRM on the flights: what it costs in time.
 
     PYTHONPATH=. python benchmarks/boosting.py [--quick] [--json FILE] [--page FILE]
 
-**Speed.** Rounds of boosting on all 327,346 rows with the library's own log-loss and with EQRM at
+Rounds of boosting on all 327,346 rows with the library's own log-loss and with EQRM at
 α = 0.9, in turns, in the same number of trees of the same size. Datasets are built beforehand:
 binning is the same for both. Bounds: 2 (LightGBM) and 2.5 (XGBoost) times the built-in objective.
 Other programs on the same cores can spoil a measurement, so a bound that is exceeded is measured
-again, up to three times; every attempt is printed.
-
-**Unseen days.** Half of the days train, the other half test, 10 random splits. ERM (the mean of
-the days' risks) and EQRM at α = 0.9 have the same code and settings.
-
-``--page`` writes the tables into docs/boosting.md. Takes about 4 minutes on 2 cores.
+again, up to three times; every attempt is printed. What EQRM gains on unseen days is in
+``python -m studies frontiers``. ``--page`` writes the table into docs/boosting.md.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ import lightgbm
 import numpy as np
 import xgboost
 from numpy.typing import NDArray
-from studies.split_interval import SplitInterval
 from tables import aligned, busy_warning, machine, markdown, write_json
 from timing import Budget, Timing, interleaved
 
@@ -146,88 +141,6 @@ def speeds(data: Flights, turns: int) -> Iterator[Speed]:
 SPEED_HEADER = ["library", "built-in ms/round", "EQRM ms/round", "ratio", "bound", ""]
 
 
-# --- unseen days ---------------------------------------------------------------------------
-
-
-def day_risks(model: Any, data: Flights) -> NDArray[np.float64]:
-    """The log-loss of each day."""
-    return np.asarray(model.measured_risks(data.X, data.y, data.days).risks)
-
-
-def split(data: Flights, seed: int) -> tuple[Flights, Flights]:
-    """Half of the days to train on, and the other half."""
-    days = np.random.default_rng(seed).permutation(np.unique(data.days))
-    train = np.isin(data.days, days[: len(days) // 2])
-    return data.rows(train), data.rows(~train)
-
-
-def judged(risks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean, then the quantiles at LEVELS, of the risks of unseen days."""
-    return np.concatenate([[risks.mean()], np.quantile(risks, LEVELS)])
-
-
-Scores = dict[str, dict[str, NDArray[np.float64]]]
-
-
-def unseen_days(data: Flights, splits: int, rounds: int) -> Scores:
-    """Library and objective to (splits, 1 + levels)."""
-    found: dict[str, dict[str, list[Any]]] = {name: {"ERM": [], "EQRM": []} for name in MODELS}
-    for seed in range(splits):
-        train, test = split(data, seed)
-        for library, make in MODELS.items():
-            for name, alpha in (("ERM", None), ("EQRM", ALPHA)):
-                model = make(alpha, n_estimators=rounds, **SHARED)
-                model.fit(train.X, train.y, groups=train.days)
-                found[library][name].append(judged(day_risks(model, test)))
-    return {
-        library: {name: np.array(rows) for name, rows in each.items()}
-        for library, each in found.items()
-    }
-
-
-def change(scores: dict[str, NDArray[np.float64]], column: int) -> tuple[float, float]:
-    """Per cent by which EQRM differs from ERM: mean over splits and half of its 95% interval."""
-    ratios = 100.0 * (scores["EQRM"][:, column] / scores["ERM"][:, column] - 1.0)
-    found = SplitInterval.of(ratios, test_to_train=1.0)
-    return found.mean, found.half
-
-
-SCORE_HEADER = ["", "mean", *(f"{level:g}" for level in LEVELS)]
-
-
-def score_cells(scores: Scores) -> list[list[str]]:
-    """Means over splits, and the change with its 95% interval."""
-    rows = []
-    for library, each in scores.items():
-        for name, values in each.items():
-            label = f"{library}, {name if name == 'ERM' else f'α = {ALPHA}'}"
-            rows.append([label, *(f"{value:.3f}" for value in values.mean(axis=0))])
-        changes = [change(each, column) for column in range(1 + len(LEVELS))]
-        rows.append(["change, %", *(f"{mean:+.1f} ± {half:.1f}" for mean, half in changes)])
-    return rows
-
-
-def gains(scores: Scores) -> dict[str, dict[str, float | int]]:
-    """What EQRM changes on unseen days, for each library."""
-    at = 1 + LEVELS.index(ALPHA)
-    return {
-        library: {
-            "quantile_change_percent": change(each, at)[0],
-            "quantile_change_half": change(each, at)[1],
-            "mean_change_percent": change(each, 0)[0],
-            "mean_change_half": change(each, 0)[1],
-            "splits": len(each["ERM"]),
-            "splits_won": int((each["EQRM"][:, at] < each["ERM"][:, at]).sum()),
-        }
-        for library, each in scores.items()
-    }
-
-
-def holds(gain: dict[str, float | int]) -> bool:
-    """EQRM's .9-quantile is clearly smaller."""
-    return gain["quantile_change_percent"] + gain["quantile_change_half"] < 0.0
-
-
 # --- the page and the command line ---------------------------------------------------------
 
 
@@ -245,7 +158,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="2 splits, 20 rounds, few turns")
-    parser.add_argument("--part", choices=("speed", "unseen"), help="run only one of the two parts")
     parser.add_argument("--json", type=Path, default=Path("bench-output/boosting.json"))
     parser.add_argument("--page", type=Path, help="write the tables into this page")
     return parser.parse_args(arguments)
@@ -266,38 +178,14 @@ def measure_speed(data: Flights, given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def measure_gains(data: Flights, given: argparse.Namespace) -> dict[str, Any]:
-    """Print and return what EQRM gains on unseen days."""
-    splits, rounds = (2, 20) if given.quick else (SPLITS, ROUNDS)
-    scores = unseen_days(data, splits, rounds)
-    rows = score_cells(scores)
-    print(f"log-loss over unseen days, mean of {splits} splits, {rounds} rounds")
-    print(aligned(SCORE_HEADER, rows))
-    if given.page is not None:
-        write_table(given.page, "unseen days", markdown(SCORE_HEADER, rows))
-    found = gains(scores)
-    for library, gain in found.items():
-        print(
-            f"{'pass' if holds(gain) else 'FAIL'}: {library}, .9-quantile "
-            f"{gain['quantile_change_percent']:+.1f}% ± {gain['quantile_change_half']:.1f}, "
-            f"better in {gain['splits_won']} of {gain['splits']} splits, at the cost of "
-            f"{gain['mean_change_percent']:+.1f}% ± {gain['mean_change_half']:.1f} mean risk"
-        )
-    return {library: {**gain, "passed": holds(gain)} for library, gain in found.items()}
-
-
 def main(arguments: list[str]) -> int:
     """Measure; 1 if a bound is broken."""
     given = parse(arguments)
     data = flights()
     content: dict[str, Any] = {"machine": machine(), "rows": len(data.y)}
-    if given.part != "unseen":
-        content["speed"] = measure_speed(data, given)
-    if given.part != "speed":
-        content["unseen"] = measure_gains(data, given)
+    content["speed"] = measure_speed(data, given)
     write_json(given.json, content)
-    results = [*content.get("speed", {}).values(), *content.get("unseen", {}).values()]
-    return 0 if all(result["passed"] for result in results) else 1
+    return 0 if all(result["passed"] for result in content["speed"].values()) else 1
 
 
 if __name__ == "__main__":

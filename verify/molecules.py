@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
-import numpy as np
 import torch
 from verify.data import DATA, NO_DATA, own_folder, quiet
 from verify.registry import Options, Result, check, passed, skipped
@@ -52,7 +50,7 @@ def molecules_by_scaffold(options: Options) -> Result:
     "data.official-layouts", "iWildCam and OGB-MolPCBA in the layout of their official downloads"
 )
 def official_layouts(options: Options) -> Result:
-    """Small data in the published layout, every split; and all of Tox21's molecules as OGB's."""
+    """Small data in the published layout, every split."""
     from data.wilds_layout import MOLECULES as SMALL
 
     with own_folder() as folder:
@@ -70,60 +68,10 @@ def official_layouts(options: Options) -> Result:
         ]
         molecules = eqrm.dataset("ogb-molpcba", folder).splits(test=["test"], validation=["val"])
         sizes = [len(part) for part in molecules if part]
-        compared = _tox21_through_ogb(folder / "large") if DATA.is_dir() else None
     right = cameras == wanted and right_images and inside == [40, 20]
     right &= sizes == [len(SMALL[name]) for name in ("train", "valid", "test")]
-    right &= compared is None or compared[0] == compared[1]
-    told = "" if compared is None else f"; {compared[0]:,} of {compared[1]:,} graphs of Tox21 equal"
-    summary = (
-        f"iWildCam traps {cameras} of {wanted}, images right {right_images}; OGB {sizes}{told}"
-    )
+    summary = f"iWildCam traps {cameras} of {wanted}, images right {right_images}; OGB {sizes}"
     return passed(right, summary)
-
-
-def _tox21_through_ogb(folder: Path) -> tuple[int, int]:
-    """Write Tox21's graphs as OGB's files, read them back, count those that are the same."""
-    import gzip
-
-    with quiet():
-        source = eqrm.dataset("tox21", acyclic="own-domains")
-    graphs = source.rows(torch.arange(len(source))).x
-    nodes = torch.bincount(graphs.batch)
-    owner = graphs.batch[graphs.edge_index[0]]
-    edges = torch.bincount(owner, minlength=len(nodes)) // 2
-    starts = (nodes.cumsum(0) - nodes)[owner]
-    raw = folder / "ogbg_molpcba" / "raw"
-    raw.mkdir(parents=True)
-    tables = {
-        "num-node-list": nodes[:, None],
-        "num-edge-list": edges[:, None],
-        "node-feat": graphs.x,
-        "edge": (graphs.edge_index - starts)[:, ::2].T,  # a bond is listed once
-        "edge-feat": graphs.edge_attr[::2],
-        "graph-label": source.y,
-    }
-    for name, table in tables.items():
-        with gzip.open(raw / f"{name}.csv.gz", "wt", compresslevel=1) as file:
-            np.savetxt(file, table.numpy(), fmt="%g", delimiter=",")
-    np.save(raw / "scaffold_group.npy", source.domains.numpy())
-    split = folder / "ogbg_molpcba" / "split" / "scaffold"
-    split.mkdir(parents=True)
-    share = source.domains / source.num_domains
-    place = (share >= 0.8).long() + (share >= 0.9).long()
-    for number, name in enumerate(("train", "valid", "test")):
-        rows = torch.nonzero(place == number).numpy()
-        with gzip.open(split / f"{name}.csv.gz", "wt") as file:
-            np.savetxt(file, rows, fmt="%d")
-    found = eqrm.dataset("ogb-molpcba", folder)
-    rows = torch.cat([torch.nonzero(place == number).reshape(-1) for number in range(3)])
-    same = 0
-    for position, row in enumerate(rows.tolist()):
-        ours = source.rows(torch.tensor([row]))
-        theirs = found.rows(torch.tensor([position]))
-        fields = ("x", "edge_index", "edge_attr")
-        equal = all(torch.equal(getattr(ours.x, f), getattr(theirs.x, f)) for f in fields)
-        same += equal and torch.equal(ours.y.nan_to_num(-1), theirs.y.nan_to_num(-1))
-    return same, len(source)
 
 
 @check("data.graphs", "gathering a batch of graphs is faster than with torch-geometric", alone=True)

@@ -115,7 +115,6 @@ PROMISES = (
         (
             "distributions.bandwidths",
             "networks.colored-mnist",
-            "objectives.quadratic-worlds",
             "objectives.tests",
             "studies.causal-recovery",
             "studies.linear-regression",
@@ -127,8 +126,6 @@ PROMISES = (
         "What the pages say of real data",
         "Where training for a level helps and where it does not is what was measured.",
         (
-            "boosting.small-domains",
-            "boosting.unseen-days",
             "data.molecules",
             "estimators.tests",
             "examples.tests",
@@ -138,7 +135,6 @@ PROMISES = (
             "studies.frontiers",
             "studies.policy",
             "studies.quantile-selection",
-            "tables.levels",
             "tabular.tests",
         ),
     ),

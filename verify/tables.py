@@ -1,13 +1,12 @@
-"""Tables at full size: the demo, and levels on unseen days."""
+"""Tables at full size: the demo."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import Any
 
 from verify.demo import DEMO, demo_here, kept_demo
-from verify.registry import ROOT, Options, Result, check, passed, run_benchmark
+from verify.registry import ROOT, Options, Result, check, passed
 
 SECONDS = 60.0
 """Bound on the time of ``make demo`` with installed packages, on 2 cores."""
@@ -28,19 +27,3 @@ def demo(options: Options) -> Result:
     words = f"{ran.seconds:.0f} s (bound {SECONDS:.0f}), {ran.processor_seconds:.0f} s of processor"
     words += f" time; {ran.where}; {ran.reports} reports; {sum(quoted)} of {len(DEMO)} blocks of "
     return passed(holds and ran.seconds <= SECONDS, f"{words}README.md as printed", **asdict(ran))
-
-
-@check(
-    "tables.levels",
-    "each level best or tied in its own column on unseen days; .9-quantile against ERM",
-)
-def levels(options: Options) -> Result:
-    finished, content = run_benchmark(options, "flights_levels")
-    found: dict[str, Any] = content
-    words = []
-    for features, changes in found["changes"].items():
-        tied = sum(gap <= error for gap, error in found["behind"][features])
-        mean = sum(changes) / len(changes)
-        splits = len(changes)
-        words.append(f"{features}: {tied} of 5 levels, .9-quantile {mean:+.1%} ({splits} splits)")
-    return passed(finished.code == 0 and all(found["holds"].values()), "; ".join(words), **found)

@@ -17,23 +17,6 @@ BY_VALUES = (ERM, VREx, GroupDRO, IRM, SD, IGA)
 """Objectives that their hyperparameters define, evaluated for all runs that have them."""
 
 
-def checked_phase(phase: Phase) -> Objective:
-    """The objective of a phase, if a stack can train with it."""
-    objective = phase.minimised
-    if type(objective) not in BY_VALUES and not isinstance(objective, RiskObjective):
-        raise SettingError(
-            "Runs are trained together with functions of the risks (ERM, EQRM, VREx, …), IRM, "
-            f"IGA and SD; {type(objective).__name__} needs more. Train its runs one by one."
-        )
-    if getattr(objective, "memory", None) is not None:
-        raise SettingError(
-            "A stack's batches hold every domain, so an objective cannot have a memory there. "
-            "Leave out the memory."
-        )
-    LossScaling(phase.loss_scaling).check(objective)
-    return objective
-
-
 def objective_key(objective: Objective) -> Hashable:
     """Equal for objectives that are the same function."""
     if type(objective) in BY_VALUES:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from eqrm import Phase
-from eqrm.checks import NON_NEGATIVE_INTEGER
 from eqrm.errors import SettingError
 from eqrm.objectives import IGA
 from eqrm.predictors import MLP
@@ -22,7 +21,6 @@ from studies.many_runs.mlp import Passed, StackedMLP
 from studies.many_runs.objectives import (
     MeasuredStep,
     StackedObjectives,
-    checked_phase,
     loss_divisors,
     means_by_rows,
     phase_key,
@@ -40,12 +38,6 @@ class Run:
     seed: int
     phases: tuple[Phase, ...]
     data: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "phases", tuple(self.phases))
-        if not self.phases:
-            raise SettingError("A run needs at least one phase.")
-        NON_NEGATIVE_INTEGER.check(self.seed, "The seed of a run")
 
     @property
     def steps(self) -> int:
@@ -186,7 +178,7 @@ class StackTrainer:
         if any(stack.rates):
             seeds = [entry.run.seed for entry in entries]
             dropout = Dropout(seeds, entries[0].number, self.device)
-        objectives = StackedObjectives([checked_phase(e.phase) for e in entries], self.device)
+        objectives = StackedObjectives([e.phase.minimised for e in entries], self.device)
         begin, divisors = 0, None
         for end in sorted({entry.phase.length for entry in entries}):
             alive = [entry for entry in entries if entry.phase.length >= end]

@@ -15,16 +15,14 @@ from dataclasses import dataclass
 from itertools import product
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eqrm import Phase
 from eqrm.data import DomainData
-from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.errors import EqrmWarning
 from eqrm.predictors import MLP
-from eqrm.training.preflight import check_targets
 from studies.many_runs.batches import StackBatches
 from studies.many_runs.mlp import StackedMLP
-from studies.many_runs.objectives import checked_phase
 from studies.many_runs.stack_trainer import BurnIn, Run, StackTrainer
 
 __all__ = ["BurnIn", "Run", "TrainedRuns", "runs_of", "train_many"]
@@ -151,68 +149,13 @@ def train_many(
     (torch.Size([2, 25, 2]), True)
     """
     datasets = [data] if isinstance(data, DomainData) else list(data)
-    _check(runs, datasets)
-    if burn_ins is not None:
-        _check_burn_ins(runs, burn_ins)
-    if half and dtype != torch.float32:
-        raise SettingError(f"half needs dtype=torch.float32, got {dtype}.")
     kind = torch.float16 if half else dtype
     source = StackBatches(datasets, examples_per_domain, torch.device(device), kind, replacement)
     trainer = StackTrainer(source, network, runs_at_once, on_step, half)
-    _check_network(trainer.initial(runs[0].seed), datasets)
     stack, risks = trainer.train(runs, burn_ins)
     found = TrainedRuns(tuple(runs), stack, risks.cpu(), trainer.erm_norms.cpu())
     _warn_of_divergence(found, 0 if burn_ins is None else 1)
     return found
-
-
-def _check_burn_ins(runs: Sequence[Run], burn_ins: Mapping[int, BurnIn]) -> None:
-    missing = sorted({run.seed for run in runs} - set(burn_ins))
-    if missing:
-        raise SettingError(f"burn_ins has no network for the seeds {str(missing)[1:-1]}.")
-    for run in runs:
-        if len(run.phases) < 2 or not run.phases[1].fresh_optimizer:
-            raise SettingError(
-                "After burn_ins every run needs a second phase with a fresh optimizer: the state "
-                "of the first one's is not kept."
-            )
-
-
-def _check(runs: Sequence[Run], datasets: Sequence[DomainData]) -> None:
-    if not runs:
-        raise SettingError("runs is empty: give at least one.")
-    for run in runs:
-        if not 0 <= run.data < len(datasets):
-            raise SettingError(f"A run asks for dataset {run.data}, but there are {len(datasets)}.")
-        for phase in run.phases:
-            checked_phase(phase)
-    if not datasets:
-        raise DomainDataError("data is empty: give at least one dataset.")
-    for each in datasets:
-        if not isinstance(each.x, Tensor):
-            raise DomainDataError("Runs are trained together on tensors that fit the device.")
-        if each.x.shape != datasets[0].x.shape or not torch.equal(each.counts, datasets[0].counts):
-            raise DomainDataError(
-                "Datasets of runs trained together must have the same shapes, and the same "
-                "number of examples in each domain."
-            )
-
-
-def _check_network(network: MLP, datasets: Sequence[DomainData]) -> None:
-    """Whether the network takes these inputs, and its loss these targets."""
-    if not isinstance(network, MLP):
-        raise SettingError(
-            "Runs are trained together with networks that are an eqrm.predictors.MLP, got "
-            f"{type(network).__name__}. Train it with eqrm.Trainer."
-        )
-    linear = [layer for layer in network.modules() if isinstance(layer, nn.Linear)]
-    inputs = datasets[0].x[0].numel()
-    if linear[0].in_features != inputs:
-        raise SettingError(
-            f"The network takes {linear[0].in_features} inputs, but an example has {inputs}."
-        )
-    for each in datasets:
-        check_targets(network.loss, torch.Size([1, linear[-1].out_features]), each)
 
 
 def _warn_of_divergence(trained: TrainedRuns, first_phase: int) -> None:

@@ -35,8 +35,10 @@ def test_limits_that_contradict_each_other_have_probability_0() -> None:
     assert probability_within(2, ranks, np.array([0.6, 0.7]), np.array([0.3, 0.4])) == 0.0
 
 
-@pytest.mark.parametrize("m", [2, 30, 500, 5000])  # of 5,000 some ranks carry the band
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize(
+    ("m", "confidence"),
+    [(2, 0.5), (30, 0.5), (30, 0.95), (500, 0.95), (2000, 0.95)],  # of 2,000 some ranks carry it
+)
 def test_the_exact_band_achieves_what_was_asked_and_no_more(m: int, confidence: float) -> None:
     band = cdf_band(np.arange(m), confidence)
     assert confidence <= band.achieved < confidence + 1e-8

@@ -97,10 +97,11 @@ class Summary:
         ]
         for row in zip(*self.differences.values(), strict=True):
             if not all(each.refused for each in row):
-                cells = [_difference(each) for each in row]
-                lines.append(
-                    [Statistic.of(row[0]).label, *(part for cell in cells for part in cell)]
-                )
+                line = [Statistic.of(row[0]).label]
+                for each in row:
+                    value, low, high = rounded_difference(each)
+                    line += [f"{value}{'!' if each.clear else ' '}", f"[{low}, {high}]"]
+                lines.append(line)
         first = one_line(self.baseline)
         opening = f"Risk minus that of {first}, paired by domain (! if the interval excludes 0):"
         table = [opening, aligned([header, *lines])] if lines else []
@@ -128,10 +129,11 @@ class Summary:
 
     def unclear_gains(self) -> list[str]:
         """Predictors with a lower quantile than the baseline, but no clear gain over references."""
+        wanted = "quantile", self.alpha.alpha
         lower = {
             name
             for name, found in self.differences.items()
-            if any(d.value < 0.0 for d in found if _is_quantile_at(d, self.alpha))
+            if any(d.value < 0.0 and (d.statistic, d.level) == wanted for d in found)
         }
         return [n for n, found in self.references.items() if n in lower and not found.clear]
 
@@ -197,12 +199,3 @@ def _beside_references(
         )
         for name, own in evaluation.predictors.items()
     }
-
-
-def _is_quantile_at(found: Difference, level: Level) -> bool:
-    return found.statistic == "quantile" and found.level == level.alpha
-
-
-def _difference(difference: Difference) -> list[str]:
-    value, low, high = rounded_difference(difference)
-    return [f"{value}{'!' if difference.clear else ' '}", f"[{low}, {high}]"]

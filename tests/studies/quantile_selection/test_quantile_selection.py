@@ -37,9 +37,8 @@ from studies.quantile_selection.settings import (
     WITH_ERM_PHASE,
     SelectionSettings,
 )
-from studies.registry import new_study
 
-from eqrm.errors import EqrmError, SettingError
+from eqrm.errors import EqrmError
 from eqrm.sweeps.records import RunRecord, read_record, record_path, recorded_runs
 from eqrm.sweeps.sweep_folder import SweepFolder
 from studies import swept as swept_module
@@ -284,10 +283,3 @@ def test_a_tiny_study_runs_and_continues(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def domains_of(folder: Path, run: str, part: str) -> set[str]:
     return set(read_record(folder, run).checkpoints[-1].risks[part])
-
-
-def test_settings_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="splits"):
-        new_study("quantile-selection", splits=0).run(tmp_path, "quick")
-    with pytest.raises(SettingError, match="workers"):
-        new_study("quantile-selection", worker=2)

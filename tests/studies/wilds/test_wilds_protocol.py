@@ -85,11 +85,6 @@ def test_what_is_missing_is_said_with_its_source(
         Wilds(dataset="iwildcam").run(tmp_path / "out", "quick")
 
 
-def test_all_settings_that_results_depend_on_are_in_the_command_of_the_page() -> None:
-    given = Wilds(dataset="iwildcam", examples=8, trials=1, workers=3, device="cpu").given
-    assert given == {"dataset": "iwildcam", "examples": 8, "trials": 1}
-
-
 def assert_both_rules(outcome: Outcome, metric: str) -> None:
     """Both rules have a table of the metric of all test examples, with a value in every row."""
     tables = {table.name: table for table in outcome.tables}

@@ -13,7 +13,6 @@ from studies.outcome import Progress
 from studies.registry import study_names
 from typer.testing import CliRunner
 
-from eqrm.cli import app as package_app
 from eqrm.errors import SettingError
 from studies import __main__ as command
 from studies import registry
@@ -81,12 +80,6 @@ def test_a_log_has_lines_of_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_wrong_name_is_a_users_error() -> None:
     result = RUNNER.invoke(app, ["figure-3"])
     assert isinstance(result.exception, SettingError)
-
-
-def test_the_command_line_of_the_package_says_where_studies_are() -> None:
-    result = RUNNER.invoke(package_app, ["reproduce", "linear-sem", "--quick"])
-    assert result.exit_code == 2
-    assert "python -m studies" in result.output
 
 
 def test_the_page_lists_every_study() -> None:

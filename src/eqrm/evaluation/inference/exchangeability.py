@@ -26,8 +26,9 @@ PERMUTATIONS, MOST_PERMUTED = 4999, 2000
 """With more domains the normal limit of the rank statistics replaces permutations."""
 _APPLIES = {
     "trend": "the one for the next domain that weighs recent domains more, which is not a "
-    "certificate (recent)",
-    "serial": "the one for dependent domains (dependence where it is known, or spells)",
+    "certificate (eqrm evaluate --recent HALF_LIFE)",
+    "serial": "the one for dependent domains (eqrm evaluate --dependence K where K is known, or "
+    "--spells)",
 }
 _ALONG = {"time": "over time", "size": "with domain size"}
 _ADVICE = {

@@ -13,6 +13,7 @@ without jumps.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -242,18 +243,14 @@ def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
     """The smallest k with P(R_(k) < q) ≤ miss, counting from 1; None if even k = m is too low.
 
     R_(k) < q means that k or more risks lie below q: P ≤ P(Binomial(m, α) ≥ k).
-
-    >>> upper_rank(29, 0.9, 0.05), upper_rank(28, 0.9, 0.05), upper_rank(100, 0.9, 0.05)
-    (29, None, 96)
     """
     from scipy.special import betainc
 
-    low, high, most = 1, domains + 1, miss * (1.0 + ROUNDING)
-    while low < high:  # P(Binomial(m, α) ≥ k) is an incomplete beta function that falls with k
-        middle = (low + high) // 2
-        enough = betainc(middle, domains - middle + 1, alpha) <= most
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return low if low <= domains else None
+    def is_enough(rank: int) -> bool:
+        return bool(betainc(rank, domains - rank + 1, alpha) <= miss * (1.0 + ROUNDING))
+
+    rank = bisect_left(range(domains + 1), True, lo=1, key=is_enough)
+    return rank if rank <= domains else None
 
 
 def lower_rank(domains: int, alpha: float, miss: float) -> int | None:
@@ -294,13 +291,10 @@ def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) 
         found = sum(at_least(*each, alpha) for each in zip(below, sizes, strict=True)) / len(parts)
         return min(1.0, 2.0 * found) <= miss * (1.0 + ROUNDING)
 
-    if not is_enough(ordered[-1]):
+    first = bisect_left(ordered, True, key=is_enough)
+    if first == ordered.size:
         return None
-    low, high = 0, ordered.size - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(ordered[middle]) else (middle + 1, high)
-    return int(np.searchsorted(ordered, ordered[low], side="right"))
+    return int(np.searchsorted(ordered, ordered[first], side="right"))
 
 
 def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence: int = 0) -> int:
@@ -333,11 +327,8 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
         mean = level**size * (longer * level + parts - longer) / parts
         return 2.0 * mean <= miss * (1.0 + ROUNDING)
 
-    low, high = 0, parts * math.ceil(math.log(miss / 2.0) / math.log(level) + 1.0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    most = parts * math.ceil(math.log(miss / 2.0) / math.log(level) + 1.0)
+    return bisect_left(range(most), True, lo=1, key=is_enough)
 
 
 @lru_cache(maxsize=1024)
@@ -348,16 +339,13 @@ def _trials_needed(alpha: float, miss: float, above: int) -> int:
         return max(1, math.ceil(math.log(allowed) / math.log(alpha)))
     from scipy.special import betainc  # bdtr takes fewer than 2^31 trials
 
-    def too_few(trials: int) -> bool:
-        return bool(betainc(trials - above + 1.0, float(above), alpha) > allowed)
+    def is_enough(trials: int) -> bool:
+        return bool(betainc(trials - above + 1.0, float(above), alpha) <= allowed)
 
-    low, high = above - 1, above
-    while too_few(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if too_few(middle) else (low, middle)
-    return high
+    most = above
+    while not is_enough(most):
+        most *= 2
+    return bisect_left(range(most), True, lo=above, key=is_enough)
 
 
 def highest_level(domains: float, confidence: float, dependence: int = 0) -> float:

@@ -27,6 +27,7 @@ confidence, ε is then √(32·log(8k/miss)/m).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,13 +138,11 @@ def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, i
         needed = certificates.domains_needed(alpha, confidence, beyond)
         return beyond >= (1.0 - alpha - slack) * needed * (1.0 - 1e-12)
 
-    low, high = -1, 1
-    while not tight(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if tight(middle) else (middle, high)
-    first = next(j for j in range(max(0, high - 200), high + 1) if tight(j))
+    most = 1
+    while not tight(most):
+        most *= 2
+    near = bisect_left(range(most), True, key=tight)
+    first = next(j for j in range(max(0, near - 200), near + 1) if tight(j))
     return certificates.domains_needed(alpha, confidence, first), first
 
 

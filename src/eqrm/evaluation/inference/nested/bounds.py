@@ -15,8 +15,9 @@ Wasserman & Ramdas (2023, Distribution-free prediction sets for two-layer hierar
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -40,7 +41,6 @@ STAKES = 8
 """E-values of how many sizes are mixed: the largest, half of it, a quarter, …"""
 FEWEST_POOLED = 20
 """Fewer groups say too little about how alike their members are."""
-_FIELDS = tuple(each.name for each in fields(Certificate))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,23 +63,24 @@ class NestedCertificate(Certificate):
 
     @property
     def estimated(self) -> str:
-        """Why the confidence is approximate: that of the pooled form is."""
         return "how alike members are is estimated" if self.sampling == POOLED else ""
 
     @property
     def about(self) -> str:
-        """The new domains that the statement is about."""
         return new_members(self.risk_kind, self.labels, self.group)
 
     @property
     def assumption(self) -> str:
-        """What must be true of new domains, as a clause."""
         if self.group is not None:
             return (
                 "new members are drawn independently from the same distribution as the "
                 f"{self.domains} of this group"
             )
-        return assumption_about_groups(self.groups)
+        return (
+            "new groups are drawn independently from the same distribution as these "
+            f"{self.groups}, and a new member is any member of its group, each as likely as the "
+            "others (every group counts the same, however many members it has)"
+        )
 
 
 def new_members(
@@ -90,15 +91,6 @@ def new_members(
     size = " of similar size" if risk_kind == MEASURED else ""
     where = f"new groups{groups}" if group is None else f"the group {group!r}"
     return f"new members{members}{size} in {where}"
-
-
-def assumption_about_groups(groups: int) -> str:
-    """What is assumed of a new member of a new group, as a clause."""
-    return (
-        f"new groups are drawn independently from the same distribution as these {groups}, and a "
-        "new member is any member of its group, each as likely as the others (every group counts "
-        "the same, however many members it has)"
-    )
 
 
 def nested_bound(
@@ -122,13 +114,6 @@ def nested_bound(
     - "pooled": all members, as so many independent domains as the variance of the groups' shares
       suggests. Approximate, and clearly labelled so;
     - None: "repeated" where there are enough groups for it, otherwise "once".
-
-    >>> rng = np.random.default_rng(0)
-    >>> hospital = np.repeat(np.arange(60), 5)
-    >>> risks = rng.normal(size=60)[hospital] + rng.normal(size=300)
-    >>> bound = nested_bound(NestedRisks.of(risks, hospital))
-    >>> bound.sampling, bound.groups, bound.members, round(bound.bound, 2)
-    ('repeated', 60, 300, 2.39)
     """
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     if sampling is None:
@@ -196,12 +181,12 @@ def _groups_needed(alpha: float, confidence: float, sampling: str) -> int:
     low, high = (domains_needed(alpha, c) for c in (confidence, (1.0 + confidence) / 2.0))
     if sampling != REPEATED:
         return low if sampling == ONCE else min(FEWEST_POOLED, low)
-    miss = 1.0 - confidence
-    while low < high:  # the fewest whose e-value is enough if all members are below the bound
-        middle = (low + high) // 2
-        enough = _log_e_value(np.ones(middle), alpha) >= -math.log(miss) - ROUNDING
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return low
+    least = -math.log(1.0 - confidence) - ROUNDING
+
+    def is_enough(groups: int) -> bool:  # if all members are below the bound
+        return _log_e_value(np.ones(groups), alpha) >= least
+
+    return bisect_left(range(high), True, lo=low, key=is_enough)
 
 
 def as_nested(
@@ -214,7 +199,7 @@ def as_nested(
 ) -> NestedCertificate:
     """A certificate about members drawn from groups, in these words."""
     return NestedCertificate(
-        **{name: getattr(plain, name) for name in _FIELDS},
+        **vars(plain),
         groups=len(nested),
         members=nested.risks.size,
         sampling=sampling,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,10 +111,8 @@ class NestedRisks:
         ordered, (least, most) = self._ordered, between
         limits = self._mean_shares.searchsorted([least - _MARGIN, most + _MARGIN]).tolist()
         low, high = (min(limit, ordered.size - 1) for limit in limits)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_enough(ordered[middle]) else (middle + 1, high)
-        return float(ordered[low]), int(np.searchsorted(ordered, ordered[low], side="right"))
+        first = ordered[bisect_left(ordered, True, low, high, key=is_enough)]
+        return float(first), int(np.searchsorted(ordered, first, side="right"))
 
     def of_group(self, name: str) -> Vector:
         """The risks of the members of a group."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqrm.cli.commands import PlainCommand, PlainGroup, say
+from eqrm.cli.options import DataRoot
 from eqrm.errors import SettingError
 from eqrm.text import printable
 
@@ -22,14 +23,6 @@ app = typer.Typer(
     help="List, describe and fetch datasets.",
     no_args_is_help=True,
 )
-
-DataRoot = Annotated[
-    str | None,
-    typer.Option(
-        "--data-root",
-        help="Folder that holds the datasets (default: environment variable EQRM_DATA).",
-    ),
-]
 
 
 @app.command("list", cls=PlainCommand)
@@ -125,7 +118,7 @@ def get(
     say(f"{key} {'is now' if new else 'was already'} in the data root {root}")
 
 
-def _root_if_any(named: str | None) -> Path | None:
+def _root_if_any(named: Path | None) -> Path | None:
     from eqrm.data.datasets.data_root import data_root
 
     if named is None and not os.environ.get("EQRM_DATA"):

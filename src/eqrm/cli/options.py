@@ -126,8 +126,6 @@ Categories = Annotated[list[str] | None, declared("categories")]
 Weather = Annotated[bool, declared("weather")]
 TrainedLevels = Annotated[list[str] | None, declared("levels")]
 ModelSettings = Annotated[list[str] | None, declared("settings")]
-TestAfter = Annotated[str | None, declared("test_after")]
-TestLast = Annotated[float | None, declared("test_last")]
 
 DataRoot = Annotated[
     Path | None,

@@ -36,9 +36,10 @@ from eqrm.estimators.selection.surrogates import (
     fitted,
     trained_candidates,
 )
-from eqrm.evaluation.backtesting.backtest import Backtest, judged_backtest
+from eqrm.evaluation.backtesting.backtest import judged_backtest
 from eqrm.evaluation.backtesting.plan import Array, BacktestPlan
 from eqrm.evaluation.backtesting.results import (
+    Backtest,
     BacktestWindow,
     OrderedDomains,
     short_windows,

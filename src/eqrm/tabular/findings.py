@@ -1,4 +1,4 @@
-"""What is said beside a decision, as data: what to expect of a new domain, and what to mind."""
+"""What stands beside a decision: what to expect of a new domain, and what to mind, in words."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqrm.errors import LevelError, TooFewDomainsError
+from eqrm.errors import LevelError, Setting, TooFewDomainsError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
-from eqrm.tabular.choosing.contest import Decision
+from eqrm.tabular.choosing.contest import Decision, plural
 from eqrm.tabular.training import TableTraining
+from eqrm.text import one_line
 
 MOST_LISTED = 3
 ALL_BUT_PERFECT = 0.9995
@@ -34,16 +35,6 @@ class Expectation:
     dependent: bool = False
     needed: float = 0.0
     """How many domains it takes, where there are too few."""
-
-
-@dataclass(frozen=True)
-class Warned:
-    """Something to mind, by its ``kind``, with the numbers and names that belong to it."""
-
-    kind: str
-    share: float = 0.0
-    names: tuple[str, ...] = ()
-    text: str = ""
 
 
 def expectation(
@@ -85,34 +76,41 @@ def worst_of(
     return [(str(measured.domains[i]), float(measured.risks[i])) for i in order.tolist()]
 
 
-def minded_of(training: TableTraining, confidence: float) -> list[Warned]:
-    """What to mind, the most important first."""
+def minded_of(training: TableTraining) -> list[str]:
+    """What to mind, the most important first, a line each."""
     decision, judged = training.decision, training.evaluation
-    own = judged[decision.chosen]
-    found = [Warned("note", text=leak) for leak in training.leaks]
-    if training.skills[decision.chosen].ranking >= ALL_BUT_PERFECT:
-        found.append(Warned("perfect"))
-    found += [*_in_time(judged, decision), *_guessing(training, decision)]
-    noise = judged.noise[decision.chosen]
-    if noise is None:
-        found.append(Warned("one row"))
-    elif noise.noise_share >= MUCH:
-        found.append(Warned("noise", noise.noise_share))
-    if (own.counts < 2).any() and noise is not None:
-        share = float((own.counts < 2).mean())
-        found.append(Warned("one row domains", share))
-    others = [note for note in training.notes if note not in training.leaks]
-    return found + [Warned("note", text=note) for note in others]
-
-
-def _in_time(judged: Evaluation, decision: Decision) -> list[Warned]:
+    one, several = plural(decision.domain)
+    found = [*training.leaks]
+    skill = training.skills[decision.chosen]
+    if skill.ranking >= ALL_BUT_PERFECT:
+        found.append(
+            f"predictions are all but perfect ({next(iter(skill.named))} above {ALL_BUT_PERFECT}): "
+            "is a column made from the target, or known only after it? Leave it out "
+            f"({Setting('drop')})"
+        )
     tested = in_time_test(judged, decision.chosen)
-    if tested is None or tested.rejected is None:
-        return []
-    return [Warned("trend" if tested.rejected == "trend" else "serial")]
+    if tested is not None and tested.rejected == "trend":
+        found.append(f"the risk changes over time: new {several} may be unlike these")
+    elif tested is not None and tested.rejected is not None:
+        found.append(
+            f"{several} next to each other in time resemble each other: intervals are for blocks "
+            "of them"
+        )
+    found += _guessing(training, decision)
+    noise, single = judged.noise[decision.chosen], judged[decision.chosen].counts < 2
+    if noise is None:
+        found.append(f"every {one} has one row: is this the right column for {Setting('domain')}?")
+    elif noise.noise_share >= MUCH:
+        found.append(
+            f"{noise.noise_share:.0%} of the spread of its risks between {several} is sampling "
+            "noise: the highest risks may be chance"
+        )
+    if single.any() and noise is not None:
+        found.append(f"{single.mean():.0%} of the {several} have a single row")
+    return found + [note for note in training.notes if note not in training.leaks]
 
 
-def _guessing(training: TableTraining, decision: Decision) -> list[Warned]:
+def _guessing(training: TableTraining, decision: Decision) -> list[str]:
     """Where a constant has a lower quantile: in which domains the model is worse than guessing."""
     judged, level = training.evaluation, decision.level
     lower = {
@@ -128,5 +126,10 @@ def _guessing(training: TableTraining, decision: Decision) -> list[Warned]:
     names = [str(judged.domains[i]) for i in order.tolist() if worse[i] > 0.0]
     if not names:
         return []
-    kind = "guessing" if worse.mean() <= 0.0 else "guessing on average"
-    return [Warned(kind, float((worse > 0.0).mean()), tuple(names), best)]
+    one, several = plural(decision.domain)
+    average = f" and on the average {one}" if worse.mean() > 0.0 else ""
+    most = ", ".join(map(one_line, names[:MOST_LISTED]))
+    return [
+        f"in {round(10.0 * (worse > 0.0).mean()) or 'less than 1'} of 10 {several} it is worse "
+        f"than the {best}{average}: {most}{' …' if len(names) > MOST_LISTED else ''}"
+    ]

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.checks import one_of, refuse_unknown
+from eqrm.checks import refuse_unknown
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor, Task
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
 from eqrm.level import Level
 from eqrm.tabular.output_folder import chosen_model, listed_files
-from eqrm.tabular.plan import MODEL_SETTINGS, MODELS, QRM
+from eqrm.tabular.plan import DECIDED, MODELS, QRM
 from eqrm.training.runs.run import TableNetwork, load_table_network
 
 FORMAT = "eqrm table model 1"
@@ -57,9 +57,9 @@ def new_estimator(
     measure: str = "quantile",
 ) -> Any:
     """An estimator that is not fitted yet; settings that it does not have are refused."""
-    classifier, regressor = MODELS[one_of(model, MODELS, "model")]
+    classifier, regressor = MODELS[model]
     name, given = classifier if task.classes else regressor, settings or {}
-    refuse_unknown(given, MODEL_SETTINGS[model], f"Model {model!r}")
+    refuse_unknown(given, ESTIMATORS.settings(name, DECIDED), f"Model {model!r}")
     chosen: dict[str, Any] = {"model": model} if MODELS[model] == QRM else {}
     chosen |= {"measure": measure, "random_state": seed}
     return ESTIMATORS.load(name)(alpha=level, **chosen, **given)

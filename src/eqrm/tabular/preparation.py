@@ -151,9 +151,7 @@ def inspect_columns(
     problems.refuse("The table", alone=True)
 
 
-def weights_of_classes(
-    given: str | Mapping[str, float] | None, task: Task, labels: NDArray[Any]
-) -> Array | None:
+def weights_of_classes(given: Any, task: Task, labels: NDArray[Any]) -> Array | None:
     """The weight of each class (K,): as given, or "balanced": rows over classes and their rows.
 
     >>> weights_of_classes("balanced", Task(("no", "yes")), np.array([0, 0, 0, 1])).round(2)
@@ -168,18 +166,13 @@ def weights_of_classes(
     if given == BALANCED:
         counts = np.bincount(labels, minlength=len(task.classes))
         return np.asarray(len(labels) / (len(counts) * counts), dtype=np.float64)
-    if isinstance(given, str):
-        raise SettingError(
-            f"class_weight must be 'balanced' or a weight for each class, got {given!r}."
-        )
-    named = dict(given)
-    for name in named:
+    for name in given:
         if name not in task.classes:
             raise SettingError(
                 f"class_weight has the class {name!r}, which the target has not. "
                 f"{did_you_mean(name, task.classes)}"
             )
-    return np.array([float(named.get(name, 1.0)) for name in task.classes])
+    return np.array([float(given.get(name, 1.0)) for name in task.classes])
 
 
 def _weights(table: Table, labels: NDArray[Any], of_classes: Array | None) -> Array | None:

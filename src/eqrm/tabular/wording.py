@@ -20,15 +20,7 @@ from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest, as_risk, plural, share_of
-from eqrm.tabular.findings import (
-    ALL_BUT_PERFECT,
-    MOST_LISTED,
-    Expectation,
-    Warned,
-    expectation,
-    minded_of,
-    worst_of,
-)
+from eqrm.tabular.findings import Expectation, expectation, minded_of, worst_of
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, counted, one_line, shortened, typed
 
@@ -50,7 +42,7 @@ def first_screen(training: TableTraining, confidence: float, source: str = "") -
             [
                 *(f"{name:<9}{each}" for name, each in expected(training, confidence).items()),
                 f"Look at  {', '.join(worst)}: the highest risks",
-                *(f"Mind     {each}" for each in minded(training, confidence)),
+                *(f"Mind     {each}" for each in minded(training)),
             ]
         ),
     ]
@@ -180,48 +172,13 @@ def _refused(found: Expectation, several: str) -> str:
     return shortened(found.refusal, 160)
 
 
-def minded(training: TableTraining, confidence: float) -> list[str]:
+def minded(training: TableTraining) -> list[str]:
     """At most three warnings, a line each, by importance."""
-    found = minded_of(training, confidence)
-    told = [in_words(training, each) for each in found[:MOST_WARNINGS]]
+    found = minded_of(training)
+    told = found[:MOST_WARNINGS]
     if len(found) > MOST_WARNINGS:
         told[-1] += f" (and {counted(len(found) - MOST_WARNINGS, 'note')} in summary.txt)"
     return told
-
-
-def in_words(training: TableTraining, warned: Warned) -> str:
-    """A warning in one line."""
-    one, several = plural(training.decision.domain)
-    if warned.kind == "serial":
-        return (
-            f"{several} next to each other in time resemble each other: intervals are for blocks "
-            "of them"
-        )
-    if warned.kind == "trend":
-        return f"the risk changes over time: new {several} may be unlike these"
-    if warned.kind in ("guessing", "guessing on average"):
-        average = f" and on the average {one}" if warned.kind != "guessing" else ""
-        names = ", ".join(one_line(name) for name in warned.names[:MOST_LISTED])
-        return (
-            f"in {round(10.0 * warned.share) or 'less than 1'} of 10 {several} it is worse than "
-            f"the {warned.text}{average}: {names}{' …' if len(warned.names) > MOST_LISTED else ''}"
-        )
-    if warned.kind == "perfect":
-        (measure,) = list(training.skills[training.decision.chosen].named)[:1]
-        return (
-            f"predictions are all but perfect ({measure} above {ALL_BUT_PERFECT}): is a column "
-            f"made from the target, or known only after it? Leave it out ({Setting('drop')})"
-        )
-    if warned.kind == "noise":
-        return (
-            f"{warned.share:.0%} of the spread of its risks between {several} is sampling noise: "
-            "the highest risks may be chance"
-        )
-    if warned.kind == "one row":
-        return f"every {one} has one row: is this the right column for {Setting('domain')}?"
-    if warned.kind == "one row domains":
-        return f"{warned.share:.0%} of the {several} have a single row"
-    return warned.text
 
 
 def file_lines(folder: Path) -> str:
@@ -282,7 +239,6 @@ def report_table(training: TableTraining, confidence: float) -> RiskTable:
 def training_answer(training: TableTraining, confidence: float) -> Answer:
     """The decision on the headline level, with what to expect and what to mind."""
     decision = training.decision
-    facts = [Fact(in_words(training, each)) for each in minded_of(training, confidence)]
     told = expected(training, confidence).values()
     return Answer(
         decision.sentence,
@@ -298,6 +254,6 @@ def training_answer(training: TableTraining, confidence: float) -> Answer:
             if each.level is not None and each.name in training.evaluation.predictors
         },
         at_levels={level_label(each.level): str(each) for each in training.decisions},
-        facts=tuple(facts),
+        facts=tuple(map(Fact, minded_of(training))),
         notes=tuple(candidates_table(each) for each in training.contests.values()),
     )

@@ -15,13 +15,13 @@ TRIPS = {
         *("evaluate.evaluate", "evaluate.measured_predictors", "measurement_spec.of_table"),
         *("from_arrays.risks_of_arrays", "from_arrays._predicted", "from_arrays._reduced"),
         *("risks.domain_risks", "risks.measured", "domain_columns.facts_of_arrays"),
-        *("evaluate.evaluation_of", "evaluated_domains.of", "evaluation.__init__"),
+        *("evaluate.evaluation_of", "evaluated_domains.evaluated", "evaluation.__init__"),
     ),
     "parquet": (
         *("evaluate.evaluate", "evaluate.measured_predictors", "from_files.risks_of_files"),
         *("files.opened", "from_files._of_columns", "loss_columns.loss_columns"),
         *("grouped_losses.grouped_losses", "risks.of", "domain_columns.facts_of_files"),
-        *("evaluate.evaluation_of", "evaluated_domains.of", "evaluation.__init__"),
+        *("evaluate.evaluation_of", "evaluated_domains.evaluated", "evaluation.__init__"),
     ),
 }
 """In order: the columns, then their losses, then the risks of domains."""

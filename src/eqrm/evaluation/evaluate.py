@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from eqrm.data.tables.frames import frame_columns, is_frame
 from eqrm.errors import SettingError
-from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, EvaluatedDomains, Period
+from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, Period, evaluated
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha, checked_range
 from eqrm.evaluation.measuring.from_arrays import risks_of_arrays
@@ -148,23 +149,10 @@ def evaluation_of(
     """
     if not measured:
         raise SettingError("No predictor was given. Name at least one column.")
-    order = spec.order if isinstance(spec.order, str) else None
-    chosen = EvaluatedDomains.of(measured, period, order, spec.nesting, common_domains)
-    predictors, beside = chosen.predictors, None
-    if spec.with_references:
-        domains = next(iter(predictors.values())).domains
-        beside = references_of(measured, domains, spec, level)
-    return Evaluation(
-        predictors=predictors,
-        loss=spec.name_of_loss,
-        bounds=bounds or _natural_bounds(spec, predictors),
-        references=beside,
-        nesting=spec.nesting,
-        order=chosen.order,
-        seen=chosen.seen,
-        earlier=chosen.earlier,
-        metrics=chosen.metrics,
-    )
+    found = evaluated(measured, spec, period, common_domains)
+    beside = references_of(measured, found.domains, spec, level) if spec.with_references else None
+    bounds = bounds or _natural_bounds(spec, found.predictors)
+    return replace(found, bounds=bounds, references=beside)
 
 
 def measured_predictors(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:

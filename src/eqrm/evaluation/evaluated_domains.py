@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from eqrm.data.splits import later_domains
 from eqrm.data.times import DomainSpans, as_times, order_remedy, shown_time
-from eqrm.domains import DomainKey, Name, name_order, named_domains
+from eqrm.domains import Name, name_order, named_domains
 from eqrm.errors import DomainDataError, Setting, SettingError
+from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.measuring.measured import DomainFacts, Measured
-from eqrm.evaluation.measuring.set_metrics import DomainMetric
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.risks import FEWEST_DOMAINS, MeasuredRisks
-from eqrm.text import counted, listed
+from eqrm.text import counted
 
 
 @dataclass(frozen=True)
@@ -36,74 +37,58 @@ class Period:
 
 
 ALL_DOMAINS = Period()
-TRAINED = "training has seen them"
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluatedDomains:
-    """Predictors on the domains that are evaluated, the others by name, and the order of time.
+def evaluated(
+    measured: Mapping[str, Measured],
+    spec: MeasurementSpec,
+    period: Period = ALL_DOMAINS,
+    common_domains: bool = False,
+) -> Evaluation:
+    """Leave out the domains that a predictor has seen in training, then those of other times.
 
-    ``order`` is None where no column gives one; domains that are dates have one none the less.
-    ``metrics`` are those that are no means of losses, which some domains cannot have.
+    Of nested domains, a whole group is left out where training has seen one of its members:
+    certificates are about new groups.
     """
-
-    predictors: dict[str, MeasuredRisks]
-    seen: tuple[Name, ...] = ()
-    earlier: tuple[Name, ...] = ()
-    order: DomainOrder | None = None
-    metrics: Mapping[str, DomainMetric] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
-        measured: Mapping[str, Measured],
-        period: Period = ALL_DOMAINS,
-        order: str | None = None,
-        nesting: DomainKey | None = None,
-        common_domains: bool = False,
-    ) -> EvaluatedDomains:
-        """Leave out the domains that a predictor has seen in training, then those of other times.
-
-        ``order`` names the column that orders the domains. Of nested domains, a whole group is left
-        out where training has seen one of its members: certificates are about new groups.
-        """
-        predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
-        facts = [each.facts for each in measured.values()]
-        names = next(iter(predictors.values())).domains
-        known = frozenset[str]().union(*(each.seen or () for each in facts))
-        unseen = np.array([str(name) not in known for name in names])
-        if nesting is not None and known:
-            groups = [nesting.group_of(name) for name in names]
-            begun = {group for group, new in zip(groups, unseen, strict=True) if not new}
-            unseen = np.array([group not in begun for group in groups])
-        _refuse_all_seen(names, unseen)
-        times = _times(names, facts, order or "domains")
-        kept = np.flatnonzero(unseen)
-        if period != ALL_DOMAINS:
-            times = times or DomainOrder(as_times(list(names), "The domains", order_remedy()))
-            kept = kept[_of_period(times.only(kept), period)]
-        left = set(kept.tolist())
-        earlier = tuple(names[i] for i in np.flatnonzero(unseen) if i not in left)
-        metrics = {
-            name: each.of_sets([names[i] for i in kept])
-            for name, each in measured.items()
-            if each.of_sets is not None
-        }
-        if metrics:
-            found = paired({name: each.risks for name, each in metrics.items()}, common_domains)
-            place = {str(name): i for i, name in enumerate(names)}
-            predictors = found
-            kept = np.array([place[str(name)] for name in next(iter(found.values())).domains])
-        elif len(kept) < len(names):
-            chosen = [names[i] for i in kept]
-            predictors = {name: risks.only(chosen) for name, risks in predictors.items()}
-        return cls(
-            predictors,
-            tuple(names[i] for i in np.flatnonzero(~unseen)),
-            earlier,
-            None if times is None else times.only(kept),
-            metrics,
-        )
+    predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
+    facts = [each.facts for each in measured.values()]
+    names = next(iter(predictors.values())).domains
+    known = frozenset[str]().union(*(each.seen or () for each in facts))
+    unseen = np.array([str(name) not in known for name in names])
+    if spec.nesting is not None and known:
+        groups = [spec.nesting.group_of(name) for name in names]
+        begun = {group for group, new in zip(groups, unseen, strict=True) if not new}
+        unseen = np.array([group not in begun for group in groups])
+    _refuse_all_seen(names, unseen)
+    times = _times(names, facts, spec.order if isinstance(spec.order, str) else "domains")
+    kept = np.flatnonzero(unseen)
+    if period != ALL_DOMAINS:
+        times = times or DomainOrder(as_times(list(names), "The domains", order_remedy()))
+        kept = kept[_of_period(times.only(kept), period)]
+    left = set(kept.tolist())
+    earlier = tuple(names[i] for i in np.flatnonzero(unseen) if i not in left)
+    metrics = {
+        name: each.of_sets([names[i] for i in kept])
+        for name, each in measured.items()
+        if each.of_sets is not None
+    }
+    if metrics:
+        predictors = paired({name: each.risks for name, each in metrics.items()}, common_domains)
+        place = {str(name): i for i, name in enumerate(names)}
+        kept = np.array([place[str(name)] for name in next(iter(predictors.values())).domains])
+    elif len(kept) < len(names):
+        chosen = [names[i] for i in kept]
+        predictors = {name: risks.only(chosen) for name, risks in predictors.items()}
+    return Evaluation(
+        predictors,
+        spec.name_of_loss,
+        None,
+        nesting=spec.nesting,
+        order=None if times is None else times.only(kept),
+        seen=tuple(names[i] for i in np.flatnonzero(~unseen)),
+        earlier=earlier,
+        metrics=metrics,
+    )
 
 
 def paired(
@@ -137,27 +122,6 @@ def paired(
             "needed. Check that all files use the same names for the domains."
         )
     return {name: p.only(kept) for name, p in predictors.items()}
-
-
-def left_out_in_words(
-    seen: Sequence[Name],
-    earlier: Sequence[Name] = (),
-    nested: bool = False,
-    undefined: Mapping[Name, str] | None = None,
-) -> str:
-    """Which domains are not evaluated and why, as sentences that begin with a blank.
-
-    ``undefined`` are domains that cannot have the metric, with the reason.
-    """
-    trained = "training has seen them or others of their group" if nested else TRAINED
-    why = {trained: list(seen), "they began before the period asked for": list(earlier)}
-    for name, reason in (undefined or {}).items():
-        why.setdefault(f"the metric is not defined ({reason})", []).append(name)
-    return "".join(
-        f" Left out because {reason}: {counted(len(names), 'domain')} ({listed(names, 3)})."
-        for reason, names in why.items()
-        if names
-    )
 
 
 def _refuse_all_seen(names: Sequence[Name], unseen: NDArray[np.bool_]) -> None:

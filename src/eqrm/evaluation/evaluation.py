@@ -14,7 +14,6 @@ from eqrm.checks import one_of
 from eqrm.domains import DomainKey, Name
 from eqrm.errors import DomainDataError, EqrmError, Setting, SettingError
 from eqrm.evaluation.certifying import Certifier
-from eqrm.evaluation.evaluated_domains import left_out_in_words
 from eqrm.evaluation.inference.cdf_bands import CdfBand, cdf_band
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import LEVELS as COMPARED_LEVELS
@@ -30,6 +29,7 @@ from eqrm.evaluation.presenting.in_notebooks import PairedComparison, ShownRisks
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.references import References
 from eqrm.risks import MeasuredRisks
+from eqrm.text import counted, listed
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
@@ -100,8 +100,17 @@ class Evaluation(ShownRisks):
     @property
     def left_out(self) -> str:
         """Which domains were left out and why, as sentences that begin with a blank; or nothing."""
+        trained = "training has seen them" + (" or others of their group" if self.nesting else "")
+        why = {trained: self.seen, "they began before the period asked for": self.earlier}
         undefined = next((each.undefined for each in self.metrics.values()), {})
-        return left_out_in_words(self.seen, self.earlier, self.nesting is not None, undefined)
+        for name, reason in undefined.items():
+            told = f"the metric is not defined ({reason})"
+            why[told] = (*why.get(told, ()), name)
+        return "".join(
+            f" Left out because {reason}: {counted(len(names), 'domain')} ({listed(names, 3)})."
+            for reason, names in why.items()
+            if names
+        )
 
     @cached_property
     def time_order(self) -> DomainOrder | None:

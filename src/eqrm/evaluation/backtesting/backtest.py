@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,52 +15,25 @@ from eqrm.domains import DomainKey, Name, NumberedDomains
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.backtesting.plan import Array, BacktestPlan
 from eqrm.evaluation.backtesting.results import (
+    Backtest,
     BacktestWindow,
-    JudgedWindows,
     OrderedDomains,
     WindowRisks,
     short_windows,
     windows_of,
 )
-from eqrm.evaluation.backtesting.words import backtest_text, write_backtest_page
 from eqrm.evaluation.evaluate import measured_predictors
-from eqrm.evaluation.evaluated_domains import EvaluatedDomains, left_out_in_words
+from eqrm.evaluation.evaluated_domains import evaluated
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.domain_columns import domain_times
 from eqrm.evaluation.measuring.measured import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import Metric
-from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, plain_label, shades
 from eqrm.evaluation.references import cross_fitted_constants
 from eqrm.text import counted, listed
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Constants = Callable[[Places, Places], Mapping[str, tuple[Array, Array]]]
 """Numbers of the domains to certify and to judge on → risks of constants on both."""
-
-
-class Backtest(JudgedWindows):
-    """What :func:`backtest` found: ``print`` it, draw it, write it as a page.
-
-    ``pooled`` has a row per predictor, bound and level with the share of judged domains within
-    the bound; ``shares`` the same window by window; ``risks`` mean and worst window.
-    """
-
-    def __str__(self) -> str:
-        return backtest_text(self)
-
-    def __repr__(self) -> str:
-        return f"<Backtest: {len(self.predictors)} predictors, {len(self.measured)} windows>"
-
-    def draw(self) -> Figure:
-        """Shares by window and by level, as a matplotlib figure."""
-        return _drawn(self)
-
-    def write_report(self, path: Path | str, *, command: str | None = None) -> None:
-        """Write an HTML page: whole, or not at all."""
-        write_backtest_page(self, Path(path), command)
 
 
 def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> Backtest:
@@ -77,16 +49,11 @@ def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> B
     ``half_life`` is that of "recent".
     """
     plan = BacktestPlan.of(**settings)
-    names = evaluation.domains
-    numbered = NumberedDomains(np.arange(len(names)), names)
     if times is None and evaluation.order is not None:
         times = evaluation.order.times
     known = "domains" if evaluation.order is None else evaluation.order.name
-    domains = OrderedDomains.of(numbered, times, known)
-    risks = {name: each.risks for name, each in evaluation.predictors.items()}
-    return judged_backtest(
-        plan, domains, windows_of(plan, domains), lambda _: risks, evaluation.loss
-    )
+    domains = OrderedDomains.of(_in_the_order_given(evaluation.domains), times, known)
+    return _of_evaluation(evaluation, plan, domains)
 
 
 def backtest_predictions(
@@ -100,9 +67,9 @@ def backtest_predictions(
     """
     spec = replace(spec, references=None if spec.takes_predictions else False)
     measured = measured_predictors(files, spec)
-    chosen = EvaluatedDomains.of(measured)
-    names = next(iter(chosen.predictors.values())).domains
-    numbered, times = NumberedDomains(np.arange(len(names)), names), None
+    evaluation = evaluated(measured, spec)
+    names = evaluation.domains
+    numbered, times = _in_the_order_given(names), None
     columns = DomainKey.of(spec.domains).columns
     if order is not None and (order,) != columns:
         numbered, times = _times(files, spec, columns, order, names)
@@ -113,15 +80,25 @@ def backtest_predictions(
     if labels is not None and metric is not None:
         several = any(each.several for each in measured.values())
         constants = partial(_past_constants, labels.only(names), metric, several)
-    risks = {name: each.risks for name, each in chosen.predictors.items()}
+    notes = [evaluation.left_out.strip()] if evaluation.seen else []
+    return _of_evaluation(evaluation, plan, domains, constants, notes)
+
+
+def _in_the_order_given(names: tuple[Name, ...]) -> NumberedDomains:
+    return NumberedDomains(np.arange(len(names)), names)
+
+
+def _of_evaluation(
+    evaluation: Evaluation,
+    plan: BacktestPlan,
+    domains: OrderedDomains,
+    constants: Constants | None = None,
+    notes: Sequence[str] = (),
+) -> Backtest:
+    windows, loss = windows_of(plan, domains), evaluation.loss
+    risks = {name: each.risks for name, each in evaluation.predictors.items()}
     return judged_backtest(
-        plan,
-        domains,
-        windows_of(plan, domains),
-        lambda window: risks,
-        spec.name_of_loss,
-        constants=constants,
-        notes=[left_out_in_words(chosen.seen).strip()] if chosen.seen else [],
+        plan, domains, windows, lambda _: risks, loss, constants=constants, notes=notes
     )
 
 
@@ -224,41 +201,3 @@ def _notes(
                 f"{plan.judge}."
             )
     return [*found, *short_windows(plan, windows)]
-
-
-def _drawn(found: JudgedWindows) -> Figure:
-    """A row of two panels per length of ``certify``; constants are dotted. Draws, computes nothing.
-
-    On the left the share of judged domains within the first bound at the headline level, window by
-    window; on the right shares over all windows against the level.
-    """
-    sizes = found.plan.certify
-    figure = new_figure(width=8.6, height=0.5 + 2.9 * len(sizes))
-    kind, level = found.plan.kinds[0], found.plan.headline
-    names = found.predictors
-    trained = [name for name in names if name not in found.references]
-    colours = dict(zip(trained, [INK, *shades(max(len(trained) - 1, 1))], strict=False))
-    rows = figure.subplots(len(sizes), 2, squeeze=False, sharey=True)
-    for (by_window, by_level), certify in zip(rows, sizes, strict=True):
-        for number, name in enumerate(names):
-            here = [row for row in found.shares if row.about == (certify, name, kind, level)]
-            pooled = [found.find(certify, name, kind, each) for each in found.plan.levels]
-            style = {
-                "color": colours.get(name, QUIET),
-                "linestyle": "-" if name in colours else ":",
-                "marker": "ox^sDv"[number % 6],
-                "markersize": 4,
-            }
-            label = plain_label(name)
-            by_window.plot([r.window for r in here], [r.share for r in here], label=label, **style)
-            by_level.plot(found.plan.levels, [p.share if p else None for p in pooled], **style)
-        by_window.axhline(level, color=QUIET, linewidth=0.8)
-        by_level.plot(found.plan.levels, found.plan.levels, color=QUIET, linewidth=0.8)
-        by_window.set_xlabel(f"window (certified on {certify} domains)")
-        by_window.set_ylabel("share within the bound")
-        by_window.xaxis.get_major_locator().set_params(integer=True)
-        by_level.set_xlabel("level")
-        by_level.set_ylim(top=1.03)
-    handles, labels = rows[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, loc="outside upper center", ncols=3)
-    return figure

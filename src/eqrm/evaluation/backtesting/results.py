@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,10 +16,18 @@ from eqrm.data.windows import Places, refuse_longer, refuse_unfit_times, rolling
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation.backtesting.plan import NEVER, Array, BacktestPlan, JudgedDomains
+from eqrm.evaluation.backtesting.words import (
+    backtest_text,
+    drawn_backtest,
+    write_backtest_page,
+)
 from eqrm.evaluation.inference.risk_checks import Finding
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.text import csv_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = "eqrm backtest 1"
 
@@ -232,13 +241,13 @@ class WindowRisks:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class JudgedWindows:
-    """Bounds from the past beside what came.
+class Backtest:
+    """What :func:`backtest` found: ``print`` it, draw it, write it as a page.
 
-    ``references`` are the predictors that are constants. ``shares`` has a row per window,
-    predictor, bound and level; ``pooled`` the same over all windows; ``risks`` mean and worst
-    window of each predictor. ``notes`` are sentences on what was left out or cannot be certified.
-    ``loss`` names the loss.
+    ``pooled`` has a row per predictor, bound and level with the share of judged domains within
+    the bound; ``shares`` the same window by window; ``risks`` mean and worst window.
+    ``references`` are the predictors that are constants, ``notes`` sentences on what was left out
+    or cannot be certified. ``loss`` names the loss.
     """
 
     measured: tuple[WindowRisks, ...]
@@ -247,6 +256,20 @@ class JudgedWindows:
     loss: str = "loss"
     notes: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return backtest_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Backtest: {len(self.predictors)} predictors, {len(self.measured)} windows>"
+
+    def draw(self) -> Figure:
+        """Shares by window and by level, as a matplotlib figure."""
+        return drawn_backtest(self)
+
+    def write_report(self, path: Path | str, *, command: str | None = None) -> None:
+        """Write an HTML page: whole, or not at all."""
+        write_backtest_page(self, Path(path), command)
 
     @property
     def predictors(self) -> tuple[str, ...]:

@@ -325,10 +325,6 @@ def _templates() -> Environment:
     return found
 
 
-def _joined(parts: Sequence[object]) -> Markup:
-    return Markup(", ".join(map(text, parts)))
-
-
 def _versions() -> dict[str, str]:
     """What is installed of what the numbers rest on."""
     found = {"eqrm": eqrm.__version__, "Python": platform.python_version()}

@@ -107,10 +107,6 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     ``weights`` (m,) count domains in part, or not at all with 0; they sum to 1. Without gradient,
     safeguarded Newton steps solve ℓ'(V) = 0 from above; a last step attaches the exact one
     (implicit function theorem).
-
-    >>> risks = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    >>> round(between_domains(risks, torch.full_like(risks, 0.75)).variance.item(), 6)
-    0.25
     """
     if weights is None:
         weights = torch.full_like(risks, 1.0 / len(risks))

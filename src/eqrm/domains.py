@@ -49,10 +49,6 @@ def number_domains(values: Any, rows: int | None = None, what: str = "domains") 
     ``values`` has one value per row: a list, an array, a tensor, a column of pandas, polars or
     Arrow, or domains that are numbered already. ``rows`` is how many there must be, and ``what``
     names them in errors.
-
-    >>> numbered = number_domains(["b", "a", "b"])
-    >>> numbered.ids, numbered.names
-    (array([1, 0, 1]), ('a', 'b'))
     """
     if isinstance(values, NumberedDomains) and rows in (None, len(values.ids)):
         return values

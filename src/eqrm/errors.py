@@ -119,11 +119,7 @@ class DomainDataError(EqrmError, ValueError):
         super().__init__(message)
 
     def about(self, name: object, index: tuple[int, ...]) -> DomainDataError:
-        """The same error with another name and position of the domain that it is about.
-
-        >>> DomainDataError("The risk of {domain} is nan.", index=(0,)).about("Rome", (2,))
-        DomainDataError("The risk of domain 'Rome' is nan.")
-        """
+        """The same error with another name and position of the domain that it is about."""
         named = DomainDataError(self.template.replace("{domain}", f"domain {name!r}"), index)
         named.template = self.template
         return named

@@ -52,13 +52,7 @@ class Markup(str):
 
 
 def text(value: object) -> Markup:
-    """A value as text in HTML.
-
-    >>> text("<b>\\x1b")
-    '&lt;b&gt;\\\\u001b'
-    >>> text(text("&"))
-    '&amp;'
-    """
+    """A value as text in HTML."""
     if hasattr(value, "__html__"):
         return Markup(value.__html__())
     return Markup(escape(printable(str(value), lines=False)))

@@ -44,11 +44,7 @@ UNBOUNDED = (Gaussian, KDE, LogNormal)
 
 
 def measured_distribution(measure: str, distribution: str | Estimator | None) -> str | Estimator:
-    """The distribution that a measure is taken of: the given one, or the measure's own (None).
-
-    >>> measured_distribution("quantile", None), measured_distribution("superquantile", None)
-    ('kde', 'empirical')
-    """
+    """The distribution that a measure is taken of: the given one, or the measure's own (None)."""
     own = MEASURES[one_of(measure, MEASURES, "measure")]
     if distribution is None:
         return own
@@ -118,13 +114,7 @@ def estimate(
 
 
 def quantile_at(distribution: Any, level: Level) -> Tensor:
-    """``icdf`` at a level; a distribution of torch's own takes α itself.
-
-    >>> quantile_at(Gaussian([0.0, 1.0]), Level(0.5))
-    tensor(0.5000)
-    >>> quantile_at(torch.distributions.Exponential(1.0), Level(0.5))
-    tensor(0.6931)
-    """
+    """``icdf`` at a level; a distribution of torch's own takes α itself."""
     value: Tensor
     if isinstance(distribution, torch.distributions.Distribution):
         if level.alpha == 1.0:

@@ -26,12 +26,6 @@ class Registry(Mapping[str, str], Generic[T]):
 
     Upper and lower case, - and _ do not matter when a name is looked up. ``rules`` are those of
     settings by name, the same for all that have a setting of this name.
-
-    >>> shapes = Registry[type](
-    ...     "number", {"whole-number": "builtins:int", "float": "builtins:float"}
-    ... )
-    >>> shapes.load("Whole_Number"), list(shapes)
-    (<class 'int'>, ['whole-number', 'float'])
     """
 
     def __init__(

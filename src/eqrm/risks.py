@@ -89,15 +89,7 @@ class DomainRisks:
 
     @contextmanager
     def naming_errors(self) -> Iterator[None]:
-        """Put a domain's name into an error that knows only its index.
-
-        >>> risks = domain_risks(torch.tensor([1.0, float("nan")]), ["Oslo", "Rome"])
-        >>> with risks.naming_errors():
-        ...     raise DomainDataError("The risk of {domain} is nan.", index=(1,))
-        Traceback (most recent call last):
-        ...
-        eqrm.errors.DomainDataError: The risk of domain 'Rome' is nan.
-        """
+        """Put a domain's name into an error that knows only its index."""
         try:
             yield
         except DomainDataError as error:
@@ -160,11 +152,7 @@ class MeasuredRisks:
     def merged(
         cls, domains: Sequence[Any], counts: Any, risks: Any, variances: Any, *, part: bool = False
     ) -> MeasuredRisks:
-        """Merge several rows of one domain, such as parts of its examples, into one.
-
-        >>> MeasuredRisks.merged(["a", "b", "a"], [1, 2, 1], [1, 5, 3], [0, 0.5, 0]).risks
-        array([2., 5.])
-        """
+        """Merge several rows of one domain, such as parts of its examples, into one."""
         names = domain_names(domains)
         place = {name: i for i, name in enumerate(dict.fromkeys(names))}
         if len(place) == len(names):

@@ -24,11 +24,7 @@ WIDTH = 96
 
 
 def counted(number: int, thing: str) -> str:
-    """A count with its noun.
-
-    >>> counted(1, "domain"), counted(1200, "domain")
-    ('1 domain', '1,200 domains')
-    """
+    """A count with its noun."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
@@ -45,41 +41,23 @@ def duration(seconds: float) -> str:
 
 
 def listed(items: Sequence[object], most: int = 5) -> str:
-    """The first few items, quoted, and how many more there are.
-
-    >>> listed(["a", "b"]), listed(range(9))
-    ("'a', 'b'", '0, 1, 2, 3, 4 and 4 more')
-    """
+    """The first few items, quoted, and how many more there are."""
     shown = ", ".join(shortened(repr(item)) for item in items[:most])
     return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text that is too long for a message, cut with an ellipsis.
-
-    >>> shortened("abcdef", most=4)
-    'abc…'
-    """
+    """A text that is too long for a message, cut with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def typed(value: object) -> str:
-    """A value as it is typed after an option in a shell.
-
-    >>> typed("age"), typed("blood pressure"), typed("?")
-    ('age', "'blood pressure'", "'?'")
-    """
+    """A value as it is typed after an option in a shell."""
     return shlex.quote(str(value))
 
 
 def did_you_mean(name: object, choices: Iterable[object], most: int = 20) -> str:
-    """Suggest the choice nearest to ``name``, then list the choices.
-
-    >>> did_you_mean("gausian", ["gaussian", "kde"])
-    "Did you mean 'gaussian'? Choose from: gaussian, kde."
-    >>> did_you_mean("Hospitl", ["hospital id", 7])
-    "Did you mean 'hospital id'? Choose from: 'hospital id', 7."
-    """
+    """Suggest the choice nearest to ``name``, then list the choices."""
     options = list(choices)
     texts = {str(option).lower(): option for option in options}
     close = difflib.get_close_matches(str(name).lower(), list(texts), n=1)
@@ -115,13 +93,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    """CSV whose cells are printable, and no formulas where a spreadsheet opens it.
-
-    >>> print(csv_text([["name", "risk"], ["=1+1", -0.5], ["-0.5", "a\\nb"]]), end="")
-    name,risk
-    '=1+1,-0.5
-    -0.5,a\\u000ab
-    """
+    """CSV whose cells are printable, and no formulas where a spreadsheet opens it."""
     stream = io.StringIO()
     csv.writer(stream, lineterminator="\n").writerows([map(csv_cell, row) for row in rows])
     return stream.getvalue()
@@ -142,11 +114,7 @@ def csv_cell(value: object) -> object:
 
 
 def one_line(name: str) -> str:
-    """One line of moderate length, without control characters.
-
-    >>> one_line("a\\nb")
-    'a b'
-    """
+    """One line of moderate length, without control characters."""
     return shortened("".join(c if c.isprintable() else " " for c in name), LONGEST_NAME)
 
 

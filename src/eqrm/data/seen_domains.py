@@ -25,11 +25,7 @@ _DIGEST = re.compile(f"[0-9a-f]{{{DIGITS}}}")
 
 @dataclass(frozen=True)
 class SeenDomains:
-    """The domains that a model was trained, stopped or chosen on, by the hashes of their names.
-
-    >>> SeenDomains.of(["Oslo", 7]).rows(["Rome", "Oslo", "Rome"])
-    array([False,  True, False])
-    """
+    """The domains that a model was trained, stopped or chosen on, by the hashes of their names."""
 
     digests: frozenset[str]
 

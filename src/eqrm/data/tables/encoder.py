@@ -45,10 +45,6 @@ class TableEncoder:
     or dates may be missing: they become the mean and an indicator, or stay missing for models that
     take them so (``native``). Empty text is a category of its own. Columns with a single value are
     left out, and so are identifiers. :attr:`notes` lists all of this.
-
-    >>> encoder = TableEncoder.fit({"age": [30, 50], "ward": ["A", "B"], "city": ["Oslo"] * 2})
-    >>> encoder.features
-    ('age', 'ward=A', 'ward=B')
     """
 
     columns: tuple[Encoded, ...]

@@ -63,8 +63,7 @@ class RisksByLevel:
 
     def quantile(self, share: float | Sequence[float]) -> Array:
         """The smallest risk (L,) that this share of the domains does not exceed."""
-        found: Array = np.quantile(self.risks, share, axis=1, method="inverted_cdf")
-        return found
+        return np.quantile(self.risks, share, axis=1, method="inverted_cdf")
 
     def table(self, header: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
         """Columns of text with a row for each level."""
@@ -208,8 +207,7 @@ class LevelChoice(RisksByLevel):
 
     @property
     def _meets(self) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = self._reached >= self.probability - 1e-12
-        return found
+        return self._reached >= self.probability - 1e-12
 
     def _within(self, i: int) -> str:
         bound = ""

@@ -352,5 +352,4 @@ class AnyDistribution(Measure):
 def _second(slope: Tensor, risks: Tensor, direction: Tensor) -> Array:
     """(∂²q/∂R²)·direction."""
     (product,) = torch.autograd.grad(slope @ direction, risks, retain_graph=True, allow_unused=True)
-    found: Array = np.zeros(len(risks)) if product is None else product.numpy()
-    return found
+    return np.zeros(len(risks)) if product is None else product.numpy()

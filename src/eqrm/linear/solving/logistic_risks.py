@@ -92,8 +92,7 @@ class LogisticRisks(RiskFunctions):
 
     def by_domain(self, per_row: Array) -> Array:
         """Σ s_i v_i in each domain (m,) of values v (n,)."""
-        found: Array = np.add.reduceat(self.shares * per_row, self.ends[:-1])
-        return found
+        return np.add.reduceat(self.shares * per_row, self.ends[:-1])
 
     def gradients(self, per_row: Array) -> Array:
         """Σ s_i v_i x_i in each domain (m, q)."""
@@ -177,8 +176,7 @@ class TwoClasses:
     @cached_property
     def _wrong(self) -> Array:
         """The probability of the other class."""
-        found: Array = np.where(self.margins > 0.0, self._small, 1.0) / (1.0 + self._small)
-        return found
+        return np.where(self.margins > 0.0, self._small, 1.0) / (1.0 + self._small)
 
     def slope(self, output: int) -> Array:
         """dℓ/df (n,)."""
@@ -186,8 +184,7 @@ class TwoClasses:
 
     def curvature(self, one: int, other: int) -> Array:
         """d²ℓ/df² (n,)."""
-        found: Array = self._small / (1.0 + self._small) ** 2
-        return found
+        return self._small / (1.0 + self._small) ** 2
 
 
 class SeveralClasses:

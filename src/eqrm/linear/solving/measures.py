@@ -136,8 +136,7 @@ class Spread:
     def curvature(self, slopes: Array) -> Array:
         """Σ(∇R_e−∇R̄)(∇R_e−∇R̄)ᵀ/((m−1)s) − ∇s∇sᵀ/s."""
         along = self.slope @ slopes
-        found: Array = (slopes.T @ slopes / self.freedom - np.outer(along, along)) / self.size
-        return found
+        return (slopes.T @ slopes / self.freedom - np.outer(along, along)) / self.size
 
 
 class MeanPlusDeviations(Measure):
@@ -185,8 +184,7 @@ class Point(ABC):
     @cached_property
     def gradient(self) -> Array:
         """(p,)."""
-        found: Array = self._own_gradient() + 2.0 * self.l2 * self.theta
-        return found
+        return self._own_gradient() + 2.0 * self.l2 * self.theta
 
     @cached_property
     def hessian(self) -> Array:
@@ -236,8 +234,7 @@ class _MeasuredPoint(Point):
     def _own_gradient(self) -> Array:
         mean_slope, slopes = self._slopes
         weights = self.local.slope
-        found: Array = float(weights.sum()) * mean_slope + weights @ slopes
-        return found
+        return float(weights.sum()) * mean_slope + weights @ slopes
 
     def _own_hessian(self) -> Array:
         return self.risks.weighted_hessian(self.local.slope) + self.local.curvature(*self._slopes)
@@ -277,12 +274,10 @@ class _PenalisedPoint(Point):
 
     def _own_gradient(self) -> Array:
         mean_slope = self.criterion.risks.mean_slope(self.theta)
-        found: Array = mean_slope + self._factor * (self.terms @ self._penalised_slopes)
-        return found
+        return mean_slope + self._factor * (self.terms @ self._penalised_slopes)
 
     def _own_hessian(self) -> Array:
         slopes = self._penalised_slopes
         curved = slopes.T @ slopes * self._factor
         curved += self._penalised.weighted_hessian(self._factor * self.terms)
-        found: Array = 2.0 * self.criterion.risks.mean[0] + curved
-        return found
+        return 2.0 * self.criterion.risks.mean[0] + curved

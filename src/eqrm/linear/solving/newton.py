@@ -98,8 +98,7 @@ class ParameterMetric:
     @cached_property
     def matrix(self) -> Array:
         """LLᵀ."""
-        found: Array = self.root @ self.root.T
-        return found
+        return self.root @ self.root.T
 
     def model(self, point: Point) -> tuple[Array, Array]:
         """Gradient and Hessian in τ."""
@@ -108,8 +107,7 @@ class ParameterMetric:
 
     def back(self, step: Array) -> Array:
         """A step in τ as a step in θ."""
-        found: Array = self.inverse @ step
-        return found
+        return self.inverse @ step
 
     def norm(self, theta: Array) -> float:
         """|τ|; that of θ itself where the metric was not computed, for very many parameters."""
@@ -303,8 +301,7 @@ def _within(eigenvalues: Array, along: Array, radius: float) -> Array:
             break
         steepness = float(np.sum(step**2 / shifted)) / length**2
         shift = max(floor, shift + (length / radius - 1.0) / steepness)
-    found: Array = step * min(1.0, radius / length)
-    return found
+    return step * min(1.0, radius / length)
 
 
 @cache

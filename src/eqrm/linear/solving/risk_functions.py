@@ -116,8 +116,7 @@ class QuadraticsAt(RisksAt):
             pulled = weights[kept] @ dA[kept]
         else:
             pulled = weights @ dA
-        found: Array = 2.0 * (float(weights.sum()) * A + pulled.reshape(A.shape))
-        return found
+        return 2.0 * (float(weights.sum()) * A + pulled.reshape(A.shape))
 
 
 def centred(values: Array) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ from eqrm.cli.options import (
     Weather,
 )
 from eqrm.cli.train import steps_shown
-from eqrm.errors import SettingError
+from eqrm.errors import Setting, SettingError
 from eqrm.files.yaml_text import parse_settings
 
 DATA, WINDOWS, BOUNDS, HOW = "Data", "Windows, in numbers of domains", "Bounds", "Output"
@@ -35,11 +35,16 @@ GIVEN, FITTED = "Given predictions (nothing is fitted)", "Training"
 TARGET = "Column to predict; with --prediction, the labels."
 ORDER = "Column with the time of each row, a date or a number (default: the domain)."
 REPEAT = "Repeat the option for several predictors."
-COLUMNS = {"features": "feature", "drop": "drop", "categories": "category"}
-"""What a table calls the columns of an option."""
+WAYS, MEASURING = ("prediction", "loss"), ("metric", "clip")
+FITTING = (
+    *("train", "refit", "expanding", "alpha", "measure", "features", "drop", "categories"),
+    *("weather", "model", "task", "settings", "seed"),
+)
+"""Options of given predictions, of how these are measured, and of a training."""
 
 
 def backtest(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Argument(
@@ -53,8 +58,8 @@ def backtest(
     train: Annotated[
         int | None, option("Domains to train on in each window; required to fit.", WINDOWS)
     ] = None,
-    feature: Features = None,
-    category: Categories = None,
+    features: Features = None,
+    categories: Categories = None,
     certify: Annotated[
         list[str] | None,
         option(f"Domains to compute bounds on (default: 60). {SEVERAL}", WINDOWS),
@@ -142,24 +147,9 @@ def backtest(
     With --prediction or --loss, what is in the table is certified and nothing is fitted.
     Interrupted while fitting, the same command goes on with the next window.
     """
-    fitting: dict[str, Any] = {
-        "--train": train,
-        "--refit": refit,
-        "--expanding": expanding or None,
-        "--alpha": alpha,
-        "--measure": measure,
-        "--feature": feature,
-        "--drop": drop,
-        "--category": category,
-        "--weather": weather or None,
-        "--model": model,
-        "--task": task,
-        "--set": settings,
-        "--seed": seed,
-    }
-    given = {"--prediction": prediction, "--loss": loss, "--metric": metric, "--clip": clip}
+    said = context.params
     problems = Problems()
-    for problem in _conflicts(data, {"--target": target, "--domain": domain}, given, fitting):
+    for problem in _conflicts(said):
         problems.note(problem)
     also = {"spells": spells, "recent": recent is not None, "online": online}
     sliding: dict[str, Any] = {
@@ -186,53 +176,31 @@ def backtest(
     from eqrm.tabular.backtesting import check_backtest_folder, write_backtest
 
     check_backtest_folder(output)
-    found: Any
-    if prediction or loss:
-        found = _measured(data, target, domain, given, plan, order)
-    else:
-        columns = {"order": order} | {
-            name: separated(fitting[f"--{one}"] or []) for name, one in COLUMNS.items()
-        }
-        found = _fitted(data, target, domain, columns, fitting, plan, output)
+    found = _measured(said, plan) if prediction or loss else _fitted(said, plan, output)
     written = write_backtest(found, output, command=typed_command())
     say(str(found))
     say(f"\nReport: {written[0]}")
     say(f"Also in {output}: {', '.join(path.name for path in written[1:])}")
 
 
-def _measured(
-    data: str,
-    target: str | None,
-    domain: list[str] | None,
-    given: Mapping[str, Any],
-    plan: Any,
-    order: str | None,
-) -> Any:
+def _measured(said: Mapping[str, Any], plan: Any) -> Any:
     """Measure what is given; nothing is fitted."""
     from eqrm.evaluation.backtesting.backtest import backtest_predictions
     from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 
     spec = MeasurementSpec(
-        domain,
-        losses=given["--loss"] or None,
-        labels=target,
-        predictions=given["--prediction"] or None,
-        metric=given["--metric"] or "log-loss",
-        clip=given["--clip"] or 0.0,
+        said["domain"],
+        losses=said["loss"] or None,
+        labels=said["target"],
+        predictions=said["prediction"] or None,
+        metric=said["metric"] or "log-loss",
+        clip=said["clip"] or 0.0,
         progress=sys.stderr.isatty(),
     )
-    return backtest_predictions([data], spec, plan, order)
+    return backtest_predictions([said["data"]], spec, plan, said["order"])
 
 
-def _fitted(
-    data: str,
-    target: str | None,
-    domain: list[str] | None,
-    columns: dict[str, Any],
-    fitting: Mapping[str, Any],
-    plan: Any,
-    output: Path,
-) -> Any:
+def _fitted(said: Mapping[str, Any], plan: Any, output: Path) -> Any:
     """Read the table, and fit in every window."""
     from eqrm.data.tables.reading import TableColumns
     from eqrm.tabular.backtesting import (
@@ -243,20 +211,24 @@ def _fitted(
     )
     from eqrm.tabular.entry import read_any_table
 
-    alpha, measure = fitting["--alpha"], fitting["--measure"]
-    chosen = {
-        "levels": tuple(inner_level(each, LARGEST) for each in separated(alpha)) if alpha else None,
-        "minimised": tuple(separated(measure)) if measure else None,
-        "model": fitting["--model"],
-        "task": fitting["--task"],
-        "seed": fitting["--seed"],
-        "settings": parse_settings(fitting["--set"] or []),
-    }
-    fit = FitSettings(**{name: value for name, value in chosen.items() if value is not None})
+    chosen = {name: said[name] for name in ("model", "task", "seed") if said[name] is not None}
+    chosen["settings"] = parse_settings(said["settings"] or [])
+    if said["alpha"]:
+        levels = (inner_level(each, LARGEST) for each in separated(said["alpha"]))
+        chosen["levels"] = tuple(levels)
+    if said["measure"]:
+        chosen["minimised"] = tuple(separated(said["measure"]))
+    fit = FitSettings(**chosen)
     fit.plans()  # checked before anything is read
-    columns["features"] = columns["features"] or None
-    named = TableColumns(target or "", domain or (), **columns)
-    table = read_any_table(data, named, weather=bool(fitting["--weather"]))
+    named = TableColumns(
+        said["target"] or "",
+        said["domain"] or (),
+        features=separated(said["features"] or []) or None,
+        drop=separated(said["drop"] or []),
+        categories=separated(said["categories"] or []),
+        order=said["order"],
+    )
+    table = read_any_table(said["data"], named, weather=said["weather"])
     fits, short = before_fitting(plan, table)
     for sentence in short:
         say(f"eqrm: {sentence}", err=True)
@@ -264,17 +236,17 @@ def _fitted(
         return backtest_table(table, plan, fit, folder=output, progress=tell)
 
 
-def _conflicts(
-    data: str, columns: Mapping[str, Any], given: Mapping[str, Any], fitting: Mapping[str, Any]
-) -> list[str]:
+def _conflicts(said: Mapping[str, Any]) -> list[str]:
     """Options that exclude each other, or that are missing."""
     from eqrm.data.datasets.registry import BUILT_IN
     from eqrm.tabular.entry import own_name
 
-    problems, required = [], list(columns)
-    ways = [name for name in ("--prediction", "--loss") if given[name]]
-    measuring = [name for name in ("--metric", "--clip") if given[name] is not None]
-    training = [name for name, value in fitting.items() if value is not None]
+    problems, required, data = [], ["target", "domain"], said["data"]
+    given = {name for name, value in said.items() if value not in ((), None) and value is not False}
+    ways, measuring, training = (
+        [str(Setting(name)) for name in names if name in given]
+        for names in (WAYS, MEASURING, FITTING)
+    )
     if ways and training:
         problems.append(
             f"With {' and '.join(ways)} nothing is fitted: leave out {', '.join(training)}."
@@ -282,18 +254,18 @@ def _conflicts(
     if len(ways) == 2:
         problems.append("Use either --prediction (with --target) or --loss.")
     if ways == ["--loss"]:
-        required.remove("--target")
-        unused = ["--target", *measuring] if columns["--target"] else measuring
+        required.remove("target")
+        unused = ["--target", *measuring] if said["target"] else measuring
         if unused:
             problems.append(f"--loss holds losses already: leave out {', '.join(unused)}.")
     if not ways and measuring:
         problems.append(f"{', '.join(measuring)} can only be used with --prediction.")
-    if not ways and fitting["--train"] is None:
+    if not ways and said["train"] is None:
         problems.append(
             "--train N is required, the number of domains to fit on in each window, or "
             "--prediction COLUMN for predictions of any model."
         )
     if not ways and data in BUILT_IN and not Path(data).exists():
         required = []
-    absent = [name for name in required if not columns[name]]
+    absent = [Setting(name) for name in required if not said[name]]
     return problems + [f"{name} COLUMN is required for {own_name(data)}." for name in absent]

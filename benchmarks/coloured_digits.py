@@ -1,6 +1,6 @@
 """Does the model handed over help on the coloured digits, or was the demo's draw a lucky one?
 
-    PYTHONPATH=. python benchmarks/coloured_digits.py [--number 10] [--json FILE]
+    PYTHONPATH=. python benchmarks/coloured_digits.py [--number 10]
 
 Ten tables with other seeds (other digits per source, labels and colours) are trained on as the demo
 is, on all of their 60 sources, and every model that is shown is judged on 300 fresh sources. Models
@@ -15,12 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from studies.split_interval import SplitInterval
-from tables import aligned, machine, write_json
+from tables import aligned
 
 from eqrm.data import Table, coloured_digits
 from eqrm.evaluation.inference.sureness import smooth_quantile
@@ -94,22 +93,13 @@ def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--number", type=int, default=10)
-    parser.add_argument("--json", type=Path, default=Path("bench-output/coloured_digits.json"))
-    options = parser.parse_args()
     start = time.process_time()
-    found = measured(options.number)
+    found = measured(parser.parse_args().number)
     header = ["model", "average", "9 in 10 below", "cross-fitted", "against plain", "lower in"]
     print(aligned(header, [found.line(name) for name in found.risks]))
     decided = ", ".join(f"{kind} {count}" for kind, count in found.decisions.most_common())
     seconds = time.process_time() - start
     print(f"Decisions: {decided}.\n± is a 95% interval over tables. {seconds:.0f} s of CPU time.")
-    content = {
-        "machine": machine(),
-        "seconds": seconds,
-        "risks": {name: each.tolist() for name, each in found.risks.items()},
-        "decisions": dict(found.decisions),
-    }
-    write_json(options.json, content)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """The quantile on a CUDA device against 50-digit arithmetic, on the whole grid of the tests.
 
-    PYTHONPATH=src:tests python3 benchmarks/cuda_oracle.py --output DIR [--workers 16] [--sample 10]
+    PYTHONPATH=src:tests python3 benchmarks/cuda_oracle.py [--workers 16] [--sample 10]
 
 Every case of ``tests/oracle/grid.py``: the truth by mpmath on the CPU, in several processes; value
-and gradient by the kernels on the device, in float64. Prints a line and writes it to
-DIR/cuda_oracle.md; exits with 1 if a case fails. ``--sample 10`` takes every tenth case.
+and gradient by the kernels on the device, in float64. Prints a line, and
+exits with 1 if a case fails. ``--sample 10`` takes every tenth case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 
 import torch
 from tables import machine
@@ -29,11 +28,10 @@ def truth_of(case: Case) -> KdeTruth:
 
 
 def main(arguments: list[str]) -> int:
-    """Judge, print, store; 1 when a case fails."""
+    """Judge and print; 1 when a case fails."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
     parser.add_argument("--workers", type=int, default=16, help="processes for the truth")
     parser.add_argument("--sample", type=int, default=1, help="take every so many-th case")
     parser.add_argument("--device", default="cuda", help="'cpu' tries the script without CUDA")
@@ -53,8 +51,6 @@ def main(arguments: list[str]) -> int:
     failed = len(tally.failures)
     line = f"{here}: {tally}; {failed} failures in {len(grid)} cases, {gaps} in gaps"
     print("\n".join([*tally.failures[:20], line]))
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "cuda_oracle.md").write_text(line + "\n")
     return 1 if failed else 0
 
 

@@ -1,11 +1,10 @@
 """The KDE quantile on a CUDA device: checks, then times. Needs torch, numpy and scipy only.
 
-    PYTHONPATH=src python3 benchmarks/cuda_quantile.py --output DIR
+    PYTHONPATH=src python3 benchmarks/cuda_quantile.py
 
 Checked is that nothing waits for the device, that CUDA graphs and torch.compile give the numbers
 of eager mode, and these those of the CPU, for every law, size and level; benchmarks/cuda_oracle.py
-compares with the truth. Prints Markdown and writes it to DIR/cuda_quantile.md, with
-DIR/cuda_quantile.json beside it. ``--device cpu`` runs the parts that need no CUDA.
+compares with the truth. Prints Markdown. ``--device cpu`` runs the parts that need no CUDA.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from published import published_quantile
-from tables import captured, gpu_options, machine, markdown, measured_on, write_json
+from tables import captured, gpu_device, markdown, measured_on
 from timing import Budget, Timing, interleaved
 from torch import Tensor
 
@@ -307,11 +306,10 @@ def timing_table(rows: dict[tuple[int, str], dict[str, Timing]]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Check, time, print, store; 1 when a check fails."""
-    options = gpu_options(arguments, __doc__)
-    if options is None:
+    """Check, time, print; 1 when a check fails."""
+    device = gpu_device(arguments, __doc__)
+    if device is None:
         return 2
-    device = torch.device(options.device)
     on_gpu = device.type == "cuda"
     found: list[Outcome] = []
     for outcome in outcomes(device, COUNTS if on_gpu else (2, 100)):
@@ -327,22 +325,10 @@ def main(arguments: list[str]) -> int:
         [o.name, "PASS" if o.passed else "FAIL", str(o.cases), f"{o.worst}", o.note] for o in found
     ]
     header = ["check", "result", "cases", "worst relative error", "note"]
-    page = "\n\n".join(
-        [measured_on(options.device), markdown(header, checks), timing_table(rows)],
-    )
-    print(page)
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "cuda_quantile.md").write_text(page + "\n")
-    content = {
-        "machine": machine(),
-        "checks": [asdict(o) for o in found],
-        "timings": [
-            {"m": m, "level": text, **{name: t.as_dict() for name, t in timings.items()}}
-            for (m, text), timings in rows.items()
-        ],
-    }
-    write_json(options.output / "cuda_quantile.json", content)
-    return 0 if all(o.passed for o in found) else 1
+    parts = [measured_on(device.type), markdown(header, checks), timing_table(rows)]
+    failed = [each.name for each in found if not each.passed]
+    print("\n\n".join([*parts, f"{len(found)} checks, failed: {', '.join(failed) or 'none'}"]))
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Training steps on a CUDA device: EQRM and other objectives against the plain mean of the losses.
 
-    PYTHONPATH=src python3 benchmarks/cuda_steps.py --output DIR
+    PYTHONPATH=src python3 benchmarks/cuda_steps.py
 
 A step is forward, loss, backward and Adam's update, in eager mode and captured in a CUDA graph.
 Competitors take turns on the same batch; medians are compared. Also counts the kernels that an
 objective launches, and measures what a risk memory of 45,000 domains adds to a step. Prints
-Markdown and writes it to DIR/cuda_steps.md. ``--device cpu`` tries the script without CUDA.
+Markdown. ``--device cpu`` tries the script without CUDA.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from tables import captured, gpu_options, markdown, measured_on
+from tables import captured, gpu_device, markdown, measured_on
 from timing import Budget, Timing, interleaved
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
@@ -135,11 +135,10 @@ def step_table(rows: dict[str, dict[str, Timing]], least: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, print, store."""
-    options = gpu_options(arguments, __doc__)
-    if options is None:
+    """Measure and print."""
+    device = gpu_device(arguments, __doc__)
+    if device is None:
         return 2
-    device = torch.device(options.device)
     on_gpu = device.type == "cuda"
     synchronise = torch.cuda.synchronize if on_gpu else None
     budget = Budget(rounds=15, burst=0.02, longest=3.0, pause=0.01)
@@ -150,7 +149,7 @@ def main(arguments: list[str]) -> int:
         if on_gpu:
             graphs = {name: captured(step) for name, step in steps.items()}
             in_graphs[setting.name] = interleaved(graphs, budget, synchronise)
-    pages = [measured_on(options.device), "Eager mode:", step_table(eager, "plain mean")]
+    pages = [measured_on(device.type), "Eager mode:", step_table(eager, "plain mean")]
     if on_gpu:
         pages += ["In a CUDA graph:", step_table(in_graphs, "ERM")]
         counted = [[n, *map(str, launches(o, device))] for n, o in objectives(device).items()]
@@ -159,10 +158,7 @@ def main(arguments: list[str]) -> int:
     memory = interleaved(memory_steps(device), budget, synchronise)
     added = 1e3 * (memory["with a memory of 45,000 domains"].median - memory["EQRM 0.9"].median)
     pages += [f"A risk memory of 45,000 domains adds {added:.3f} ms to a step of 64 domains x 8."]
-    page = "\n\n".join(pages)
-    print(page)
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "cuda_steps.md").write_text(page + "\n")
+    print("\n\n".join(pages))
     return 0
 
 

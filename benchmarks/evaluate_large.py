@@ -1,6 +1,6 @@
 """``eqrm evaluate`` on 100 million and a billion rows, compared with DuckDB alone and pandas.
 
-    python benchmarks/evaluate_large.py [--quick] [--json FILE] [--folder DIR] [--keep]
+    python benchmarks/evaluate_large.py [--quick]
 
 A Parquet file of 100 million rows in 10,000 domains is generated (about 1 GB, not timed): the
 domain, a label 0 or 1 and a probability. Then, each in a process of its own that is timed from
@@ -21,7 +21,6 @@ about 3 minutes on 2 cores, and 2 GB of disk.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import shutil
@@ -29,17 +28,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pandas as pd
-from tables import aligned, busy_warning, machine, write_json
+from tables import aligned, begun
 
 import eqrm
 
+OUTPUT = Path("bench-output")
 ROWS, DOMAINS, COPIES = 100_000_000, 10_000, 10
 SMALL_ROWS = 2_000_000
 BYTES_PER_ROW = 12
@@ -233,40 +234,39 @@ def print_runs(runs: list[Run]) -> None:
     print(aligned(header, cells))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+@contextmanager
+def large_folder() -> Iterator[Path]:
+    """A folder for large files beside the repository's own, which is removed."""
+    OUTPUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
+        yield Path(folder)
+
+
+def told(runs: list[Run]) -> str:
+    """What the runs took, in a line."""
+    return "; ".join(
+        f"{run.name} {run.rows:,} rows: {run.seconds:.1f} s ({run.cpu_seconds:.1f} s of "
+        f"processors), {run.gigabytes:.2f} GB"
+        for run in runs
     )
-    parser.add_argument("--quick", action="store_true", help="use a hundredth of the rows")
-    parser.add_argument("--json", type=Path, default=Path("bench-output/evaluate_large.json"))
-    parser.add_argument("--folder", type=Path, default=Path("bench-output"))
-    parser.add_argument("--keep", action="store_true", help="keep the generated files")
-    return parser.parse_args(arguments)
 
 
 def main(arguments: list[str]) -> int:
     """Generate, measure, compare; 1 if a limit is broken."""
-    given = parse(arguments)
-    rows = ROWS // 100 if given.quick else ROWS
-    given.folder.mkdir(parents=True, exist_ok=True)
-    needed = 2 * BYTES_PER_ROW * rows
-    if shutil.disk_usage(given.folder).free < needed:
-        raise SystemExit(f"{given.folder} needs {needed / 1e9:.1f} GB of free disk")
-    print(busy_warning() or "the machine is quiet")
-    folder = Path(tempfile.mkdtemp(prefix="evaluate_large-", dir=given.folder))
-    try:
+    quick = begun(arguments, __doc__, "use a hundredth of the rows")
+    rows = ROWS // 100 if quick else ROWS
+    with large_folder() as folder:
+        needed = 2 * BYTES_PER_ROW * rows
+        if shutil.disk_usage(folder).free < needed:
+            raise SystemExit(f"{OUTPUT} needs {needed / 1e9:.1f} GB of free disk")
         difference = disagreement(folder)
         runs = measure(folder, rows)
-    finally:
-        if not given.keep:
-            shutil.rmtree(folder)
     print_runs(runs)
-    print(f"largest relative difference to pandas on {SMALL_ROWS:,} rows: {difference:.1e}")
     passed = difference <= AGREEMENT and all(run.passed for run in runs)
-    print("pass" if passed else "FAIL")
-    content = {"passed": passed, "rows": [{**asdict(r), "passed": r.passed} for r in runs]}
-    write_json(given.json, {**content, "difference": difference, "machine": machine()})
+    print(
+        f"{told(runs)}; largest relative difference to pandas on {SMALL_ROWS:,} rows "
+        f"{difference:.1e}: {'pass' if passed else 'FAIL'}"
+    )
     return 0 if passed else 1
 
 

@@ -62,13 +62,6 @@ class Learned:
         pairs = zip(self.quantiles[method], self.quantiles[other], strict=True)
         return [one / two - 1.0 for one, two in pairs]
 
-    def as_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return {
-            name: {"true_quantiles": self.quantiles[name], "beta": [b.tolist() for b in betas]}
-            for name, betas in self.betas.items()
-        }
-
 
 @dataclass
 class WholeDomains:

@@ -1,6 +1,6 @@
 """45,000 small domains: what the risk memory adds to a step, and whether memory stays constant.
 
-    python benchmarks/many_domains_training.py [--quick] [--json FILE]
+    python benchmarks/many_domains_training.py [--quick]
 
 A world of 45,000 domains with 12 to 28 examples each (20 features, a slope of the domain's
 own), batches of 512 domains × 4 examples, and an MLP wide enough that ERM's step takes 30 ms
@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import torch
 from memory import _status as process_status
-from tables import aligned, machine, quick_and_json, write_json
-from timing import Budget, Timing, interleaved
-from training_step import ATTEMPTS, STEPS
+from tables import aligned, begun
+from timing import Budget, Timing, attempts, interleaved
+from training_step import STEPS
 
 from eqrm.data import DomainBatches, DomainData
 from eqrm.objectives import EQRM, ERM, RiskMemory
@@ -61,16 +61,6 @@ class Row:
     def passed(self) -> bool:
         """Whether both bounds hold."""
         return self.ratio <= RATIO_BOUND and self.extra <= EXTRA_BOUND
-
-    def as_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return {
-            "memory_over_erm": self.ratio,
-            "extra_ms": self.extra,
-            "passed": self.passed,
-            "steps": {name: timing.as_dict() for name, timing in self.steps.items()},
-            "alone": {name: timing.as_dict() for name, timing in self.alone.items()},
-        }
 
 
 def world(domains: int) -> DomainData:
@@ -174,16 +164,11 @@ def print_rows(rows: list[Row]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Measure; 1 if a bound is broken."""
-    given = quick_and_json(
-        arguments, __doc__, "many_domains_training", "a short run for the memory"
-    )
-    print(f"{torch.get_num_threads()} threads")
+    quick = begun(arguments, __doc__, "a short run for the memory")
     data = world(DOMAINS)
-    held = growth(data, 200 if given.quick else 600)
+    held = growth(data, 200 if quick else 600)
     grown = held["late"] - held["early"]
-    rows: list[Row] = []
-    while len(rows) < ATTEMPTS and not (rows and rows[-1].passed):
-        rows.append(measure(data))
+    rows = attempts(lambda: measure(data))
     print_rows(rows)
     print(
         f"{held['steps']:.0f} steps, {held['seen']:.0f} of {DOMAINS} domains seen: resident memory "
@@ -195,8 +180,6 @@ def main(arguments: list[str]) -> int:
         f"{'pass' if passed else 'FAIL'}: the memory adds {rows[-1].extra:.2f} ms, bound "
         f"{EXTRA_BOUND:g}; a step is {rows[-1].ratio:.3f} of ERM's, bound {RATIO_BOUND:g}"
     )
-    content = {"passed": passed, "attempts": [row.as_dict() for row in rows], "memory": held}
-    write_json(given.json, {**content, "machine": machine()})
     return 0 if passed else 1
 
 

@@ -1,6 +1,6 @@
 """Speed and memory of the KDE quantile, forward and backward, against named alternatives.
 
-    python benchmarks/quantile.py [--quick] [--parts sizes rules memory] [--json FILE]
+    python benchmarks/quantile.py [--quick] [--parts sizes rules memory]
 
 Competitors, all in one process and taking turns:
 
@@ -22,16 +22,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from memory import Memory, measure_memory, print_memory
+from memory import measure_memory, print_memory
 from published import lean_quantile, published_quantile
 from scipy.optimize import brentq
 from scipy.stats import gaussian_kde
-from tables import aligned, busy_warning, machine, write_json
+from tables import aligned, busy_warning, measured_on
 from timing import Budget, Timing, interleaved
 from torch import Tensor
 
@@ -83,25 +82,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One bound, the worst value measured against it, and whether it holds.
-
-    A bound that was not measured neither holds nor fails.
-    """
+    """One bound, the worst value measured against it, and whether it holds."""
 
     text: str
     worst: float
-    passed: bool | None
+    passed: bool
 
-    @property
-    def word(self) -> str:
-        """PASS, FAIL, or SKIP where nothing was measured."""
-        return "SKIP" if self.passed is None else "PASS" if self.passed else "FAIL"
+    def __str__(self) -> str:
+        return f"{'PASS' if self.passed else 'FAIL'} {self.text}: {_number(self.worst)}"
 
 
-def lognormal_risks(m: int, dtype: torch.dtype) -> Tensor:
+def lognormal_risks(m: int) -> Tensor:
     """The same lognormal risks in every run."""
     generator = torch.Generator().manual_seed(m)
-    return torch.empty(m, dtype=dtype).log_normal_(generator=generator)
+    return torch.empty(m, dtype=torch.float64).log_normal_(generator=generator)
 
 
 def scipy_quantile(risks: np.ndarray, alpha: float) -> float:
@@ -113,10 +107,10 @@ def scipy_quantile(risks: np.ndarray, alpha: float) -> float:
     return float(brentq(lambda x: estimate.integrate_box_1d(-np.inf, x) - alpha, low, high))
 
 
-def competitors(m: int, level_text: str, dtype: torch.dtype) -> dict[str, Callable[[], object]]:
+def competitors(m: int, level_text: str) -> dict[str, Callable[[], object]]:
     """What takes turns at this size and level."""
-    risks = lognormal_risks(m, dtype).requires_grad_()
-    values = risks.detach().double().numpy()
+    risks = lognormal_risks(m).requires_grad_()
+    values = risks.detach().numpy()
     level = eqrm.Level.parse(level_text)
 
     def forward_backward(objective: Callable[[Tensor], Tensor]) -> Callable[[], None]:
@@ -139,7 +133,7 @@ def competitors(m: int, level_text: str, dtype: torch.dtype) -> dict[str, Callab
     return actions
 
 
-def measure_row(m: int, level: str, dtype: torch.dtype, quick: bool) -> Row:
+def measure_row(m: int, level: str, quick: bool) -> Row:
     """Time all competitors at one size and level."""
     few = m <= 1000  # they need one thread: the time of the processor, whatever else it does
     rounds = 7 if quick or m > 1_000_000 else 50 if few else 25
@@ -154,13 +148,13 @@ def measure_row(m: int, level: str, dtype: torch.dtype, quick: bool) -> Row:
     return Row(
         m,
         level,
-        interleaved(competitors(m, level, dtype), budget, clock=clock, fewer_rounds=slow),
+        interleaved(competitors(m, level), budget, clock=clock, fewer_rounds=slow),
     )
 
 
 def measure_rules(m: int, level_text: str, quick: bool) -> Row:
     """Time the quantile with every bandwidth rule at one size and level."""
-    risks = lognormal_risks(m, torch.float64).requires_grad_()
+    risks = lognormal_risks(m).requires_grad_()
     level = eqrm.Level.parse(level_text)
 
     def action(bandwidth: Any) -> Callable[[], None]:
@@ -194,8 +188,7 @@ def print_rules(rows: list[Row]) -> None:
 def rule_verdict(rows: list[Row]) -> Verdict:
     """The bound on what a rule may cost."""
     ratios = [row.ratio(name, DEFAULT_RULE) for row in rows for name in RULES if name != "function"]
-    text = f"any bandwidth rule / the default rule <= {RULE_BOUND:g} for m <= 1000"
-    return _bound(text, ratios, lambda v: v <= RULE_BOUND, False)
+    return at_most(RULE_BOUND, "any bandwidth rule / the default rule for m <= 1000", ratios)
 
 
 def _number(value: float, digits: int = 3) -> str:
@@ -243,12 +236,14 @@ def print_growth(rows: list[Row]) -> None:
     print(aligned(["level", "domains", "risks grow", "time grows", "exponent"], cells))
 
 
-def _bound(text: str, values: list[float], holds: Callable[[float], bool], least: bool) -> Verdict:
-    measured = [v for v in values if not math.isnan(v)]
-    if not measured:
-        return Verdict(f"{text} (not measured in this run)", math.nan, None)
-    worst = min(measured) if least else max(measured)
-    return Verdict(text, worst, holds(worst))
+def at_least(bound: float, text: str, values: list[float]) -> Verdict:
+    """A bound from below."""
+    return Verdict(f"{text} (at least {bound:g})", min(values), min(values) >= bound)
+
+
+def at_most(bound: float, text: str, values: list[float]) -> Verdict:
+    """A bound from above."""
+    return Verdict(f"{text} (at most {bound:g})", max(values), max(values) <= bound)
 
 
 def speed_verdicts(rows: list[Row]) -> list[Verdict]:
@@ -268,40 +263,42 @@ def speed_verdicts(rows: list[Row]) -> list[Verdict]:
         if small_m >= 44_930
     ]
     return [
-        _bound("published/eqrm >= 25 for m <= 44,930", small, lambda v: v >= 25, True),
-        _bound("published/eqrm >= 30 at m = 1e6", million, lambda v: v >= 30, True),
-        _bound("eqrm/mean <= 2.8 for m <= 1000", mean, lambda v: v <= 2.8, False),
-        _bound("eqrm/mean <= 8 at 1-e^-1000, m <= 1000", deep_mean, lambda v: v <= 8, False),
-        _bound("eqrm/mean <= 5 at m = 1e6", mean_million, lambda v: v <= 5, False),
-        _bound(
-            f"growth of time / growth of m (or of the mean's time) <= {LARGEST_GROWTH:g}",
-            largest,
-            lambda v: v <= LARGEST_GROWTH,
-            False,
-        ),
+        at_least(25.0, "published/eqrm for m <= 44,930", small),
+        at_least(30.0, "published/eqrm at m = 1e6", million),
+        at_most(2.8, "eqrm/mean for m <= 1000", mean),
+        at_most(8.0, "eqrm/mean at 1-e^-1000, m <= 1000", deep_mean),
+        at_most(5.0, "eqrm/mean at m = 1e6", mean_million),
+        at_most(LARGEST_GROWTH, "growth of time / growth of m (or of the mean's time)", largest),
     ]
 
 
-def memory_verdict(measured: list[Memory]) -> Verdict:
-    """The bound on memory."""
-    text = f"extra memory / risks <= {MEMORY_BOUND:g}"
-    return _bound(text, [m.ratio for m in measured], lambda v: v <= MEMORY_BOUND, False)
+def measured_part(part: str, quick: bool) -> list[Verdict]:
+    """Measure a part and print it; its bounds."""
+    if part == "memory":
+        extra = measure_memory(quick)
+        print_memory(extra)
+        return [at_most(MEMORY_BOUND, "extra memory / risks", [each.ratio for each in extra])]
+    if part == "rules":
+        rules = [measure_rules(m, level, quick) for m in RULE_COUNTS for level in LEVELS]
+        print_rules(rules)
+        return [rule_verdict(rules)]
+    rows = []
+    for m in COUNTS[:-1] if quick else COUNTS:
+        for level in LEVELS:
+            rows.append(measure_row(m, level, quick))
+            print(f"  measured m = {m}, level {level}", file=sys.stderr, flush=True)
+    print_rows(rows)
+    print()
+    print_growth(rows)
+    return speed_verdicts(rows)
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """The command line."""
+def main(arguments: list[str]) -> int:
+    """Measure and print; 1 when a bound does not hold."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds, up to 1e6 risks")
-    parser.add_argument(
-        "--dtype",
-        choices=["float32", "float64"],
-        default="float64",
-        help="type of the risks; eqrm computes in float64 either way (default: float64)",
-    )
-    parser.add_argument("--counts", type=int, nargs="+", help="numbers of domains to measure")
-    parser.add_argument("--levels", nargs="+", default=list(LEVELS))
     parser.add_argument(
         "--parts",
         choices=PARTS,
@@ -309,79 +306,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         default=list(PARTS),
         help="what to measure: speed by size, bandwidth rules, memory (default: all)",
     )
-    parser.add_argument("--json", type=Path, default=Path("bench-output/quantile.json"))
-    return parser.parse_args(arguments)
-
-
-def main(arguments: list[str]) -> int:
-    """Measure, print, store; 1 when a bound does not hold."""
-    options = parse(arguments)
-    dtype: torch.dtype = getattr(torch, options.dtype)
-    counts = options.counts or [m for m in COUNTS if m <= 1_000_000 or not options.quick]
-    here = machine()
-    print(f"KDE quantile, forward + backward, {options.dtype}, lognormal risks, milliseconds")
-    print(", ".join(f"{key} {value}" for key, value in here.items()), end="\n\n")
-    here["warning"] = busy_warning()
-    if here["warning"]:
-        print(here["warning"], end="\n\n")
-    rows = []
-    for m in counts if "sizes" in options.parts else []:
-        for level in options.levels:
-            rows.append(measure_row(m, level, dtype, options.quick))
-            print(f"  measured m = {m}, level {level}", file=sys.stderr, flush=True)
-    if rows:
-        print_rows(rows)
+    options = parser.parse_args(arguments)
+    print("KDE quantile, forward + backward, float64, lognormal risks, milliseconds")
+    print(measured_on(), busy_warning(), end="\n\n")
+    verdicts = []
+    for part in options.parts:
+        verdicts += measured_part(part, options.quick)
         print()
-        print_growth(rows)
-        print()
-    rules = [
-        measure_rules(m, level, options.quick)
-        for m in (RULE_COUNTS if "rules" in options.parts else ())
-        for level in options.levels
-    ]
-    if rules:
-        print_rules(rules)
-        print()
-    measured = measure_memory(options.quick) if "memory" in options.parts else []
-    if measured:
-        print_memory(measured)
-        print()
-    verdicts = [*speed_verdicts(rows), rule_verdict(rules), memory_verdict(measured)]
-    for verdict in verdicts:
-        print(f"{verdict.word} {verdict.text}: {_number(verdict.worst)}")
-    write_json(options.json, _content(here, options.dtype, rows, rules, measured, verdicts))
-    print(f"\nwritten to {options.json}")
-    return 0 if all(verdict.passed is not False for verdict in verdicts) else 1
-
-
-def _content(
-    here: dict[str, str],
-    dtype: str,
-    rows: list[Row],
-    rules: list[Row],
-    measured: list[Memory],
-    verdicts: list[Verdict],
-) -> dict[str, object]:
-    def times(row: Row) -> dict[str, object]:
-        return {"m": row.m, "level": row.level, **{k: t.as_dict() for k, t in row.timings.items()}}
-
-    return {
-        "machine": here,
-        "dtype": dtype,
-        "rows": [times(row) for row in rows],
-        "rules": [times(row) for row in rules],
-        "growth": [
-            {"level": level, "from": small, "to": large, "time_ratio": ratio}
-            for level, small, large, ratio in growth(rows)
-        ],
-        "memory": [
-            {"m": x.m, "dtype": x.dtype, "log_tail": x.log_tail, "ratio": x.ratio} for x in measured
-        ],
-        "verdicts": [
-            {"bound": v.text, "worst": None if math.isnan(v.worst) else v.worst, "passed": v.passed}
-            for v in verdicts
-        ],
-    }
+    print("; ".join(map(str, verdicts)))
+    return 0 if all(verdict.passed for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":

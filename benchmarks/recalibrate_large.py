@@ -1,6 +1,6 @@
 """``eqrm recalibrate`` on ten million rows, beside a minimisation by scipy.
 
-    python benchmarks/recalibrate_large.py [--quick] [--json FILE] [--folder DIR] [--keep]
+    python benchmarks/recalibrate_large.py [--quick]
 
 A Parquet file of ten million rows in 10,000 domains is generated (100 MB, not timed): the domain,
 a label 0 or 1 and a probability, which is too sure and shifted differently in each domain. Then,
@@ -20,21 +20,17 @@ optimum. A broken bound is measured a second time, for other programs may use th
 
 from __future__ import annotations
 
-import argparse
 import json
-import shutil
 import sys
-import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 import duckdb
 import numpy as np
-from evaluate_large import COMMAND, THREADS, Limit, Run, best_of_two, timed
+from evaluate_large import COMMAND, THREADS, Limit, Run, best_of_two, large_folder, timed, told
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
-from tables import aligned, busy_warning, machine, write_json
+from tables import aligned, begun
 
 ROWS, DOMAINS, ALPHA, HELD_OUT = 10_000_000, 10_000, 0.9, 2
 LIMIT = Limit(60.0, 2.0)
@@ -165,32 +161,16 @@ def print_runs(runs: list[Run]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Generate, measure, compare; 1 if a limit is broken."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows and domains")
-    parser.add_argument("--json", type=Path, default=Path("bench-output/recalibrate_large.json"))
-    parser.add_argument("--folder", type=Path, default=Path("bench-output"))
-    parser.add_argument("--keep", action="store_true", help="keep the generated files")
-    given = parser.parse_args(arguments)
-    share = 10 if given.quick else 1
-    given.folder.mkdir(parents=True, exist_ok=True)
-    print(busy_warning() or "the machine is quiet")
-    folder = Path(tempfile.mkdtemp(prefix="recalibrate_large-", dir=given.folder))
-    try:
+    share = 10 if begun(arguments, __doc__, "a tenth of the rows and domains") else 1
+    with large_folder() as folder:
         runs, values = measure(folder, ROWS // share, DOMAINS // share)
-    finally:
-        if not given.keep:
-            shutil.rmtree(folder)
     print_runs(runs)
     excess = values[ALL] - values[SCIPY]
-    print(
-        f"objective on all rows: eqrm {values[ALL]:.9f}, scipy {values[SCIPY]:.9f} ({excess:+.1e})"
-    )
     passed = excess <= WITHIN and all(run.passed for run in runs)
-    print("pass" if passed else "FAIL")
-    content = {"passed": passed, "rows": [{**asdict(r), "passed": r.passed} for r in runs]}
-    write_json(given.json, {**content, "values": values, "excess": excess, "machine": machine()})
+    print(
+        f"{told(runs)}; objective on all rows: eqrm {values[ALL]:.9f}, scipy {values[SCIPY]:.9f} "
+        f"({excess:+.1e}): {'pass' if passed else 'FAIL'}"
+    )
     return 0 if passed else 1
 
 

@@ -1,6 +1,6 @@
 """What a sweep of 40 runs of about 10 s costs beside its runs: ``eqrm sweep`` with 2 workers.
 
-    python benchmarks/sweep_overhead.py [--quick] [--json FILE]
+    python benchmarks/sweep_overhead.py [--quick]
 
 A run's own time goes from its claim to the end of its training, in the worker that trains it. The
 overhead is everything else in which a worker could have trained: the start of the command, of the
@@ -20,13 +20,13 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import yaml
-from tables import aligned, busy_warning, machine, quick_and_json, write_json
+from tables import aligned, begun
 
 from eqrm.sweeps.sweep_folder import CLAIM, SweepFolder
 
@@ -90,9 +90,8 @@ def swept(folder: Path, content: dict[str, Any]) -> Swept:
 
 def main(arguments: list[str]) -> int:
     """Measure; 1 if the sweep costs more than it may."""
-    given = quick_and_json(arguments, __doc__, "sweep_overhead", "8 runs of 2 s, without a verdict")
-    draws, wanted, pilot = (4, 2.0, 300) if given.quick else (MEASURED // 2, 10.0, 1000)
-    print(busy_warning())
+    quick = begun(arguments, __doc__, "8 runs of 2 s, without a verdict")
+    draws, wanted, pilot = (4, 2.0, 300) if quick else (MEASURED // 2, 10.0, 1000)
     with tempfile.TemporaryDirectory() as temporary:
         short = swept(Path(temporary) / "pilot", plan(3, pilot))
         steps = max(10, round(pilot * wanted / min(short.own)))  # a worker's first takes longer
@@ -111,13 +110,11 @@ def main(arguments: list[str]) -> int:
     ]
     print(aligned(["eqrm sweep", f"{steps} steps a run"], rows))
     passed = overhead <= MOST
-    verdict = "not judged (--quick)" if given.quick else "PASS" if passed else "FAIL"
+    verdict = "not judged (--quick)" if quick else "PASS" if passed else "FAIL"
     print(
         f"Overhead of {RUNS} runs: {100 * overhead:.1f}% of their own time (at most 5%): {verdict}"
     )
-    content = {**asdict(found), "runs": runs, "overhead": overhead}
-    write_json(given.json, {**content, "passed": passed, "machine": machine()})
-    return 0 if passed or given.quick else 1
+    return 0 if passed or quick else 1
 
 
 if __name__ == "__main__":

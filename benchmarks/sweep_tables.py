@@ -1,6 +1,6 @@
 """``eqrm table`` on 10,000 finished runs, beside reading the same files with the standard library.
 
-    python benchmarks/sweep_tables.py [--quick] [--json FILE]
+    python benchmarks/sweep_tables.py [--quick]
 
 A sweep's folder is written (not timed): 5 objectives, 4 held-out domains, 4 trials and 125 draws,
 each run with 10 checkpoints of risks and accuracies on all domains. Then, in turns:
@@ -20,11 +20,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tables import aligned, busy_warning, machine, quick_and_json, write_json
+from tables import aligned, begun
+from timing import timed
 
 from eqrm.sweeps.records import Checkpoint, RunRecord, record_path, sweep_records, write_record
 from eqrm.sweeps.tables.formats import to_text
@@ -76,11 +76,10 @@ def command_seconds(folder: Path) -> float:
 
 def main(arguments: list[str]) -> int:
     """Measure; 1 if the command takes longer than it may."""
-    given = quick_and_json(arguments, __doc__, "sweep_tables", "1,000 runs instead of 10,000")
-    print(busy_warning())
+    quick = begun(arguments, __doc__, "1,000 runs instead of 10,000")
     with tempfile.TemporaryDirectory() as temporary:
         folder, files = Path(temporary), []
-        for record in made_records(draws=12 if given.quick else 125):
+        for record in made_records(draws=12 if quick else 125):
             files.append(record_path(folder, record.run))
             files[-1].parent.mkdir(parents=True)
             write_record(folder, record)
@@ -91,9 +90,7 @@ def main(arguments: list[str]) -> int:
         spent: dict[str, list[float]] = {name: [] for name in actions}
         for _ in range(ROUNDS):
             for name, action in actions.items():
-                start = time.process_time()
-                action()
-                spent[name].append(time.process_time() - start)
+                spent[name].append(timed(action)[2])
         seconds = command_seconds(folder)
     timings = {name: statistics.median(each) for name, each in spent.items()}
     ratio = timings["table"] / timings["json"]
@@ -105,8 +102,6 @@ def main(arguments: list[str]) -> int:
         f"command {seconds:.1f} s of processor time (at most {LONGEST:g}): "
         f"{'pass' if passed else 'FAIL'}"
     )
-    content = {"runs": len(files), "ratio": ratio, "seconds": seconds, "passed": passed}
-    write_json(given.json, {**content, "machine": machine()})
     return 0 if passed else 1
 
 

@@ -1,9 +1,8 @@
-"""Aligned tables and the description of the machine that the benchmarks print and store."""
+"""Tables, options and the description of the machine, as all benchmarks print them."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -17,24 +16,12 @@ from eqrm.text import aligned as in_columns
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in plain text, the first column to the left and the rest to the right.
-
-    >>> print(aligned(["m", "ms"], [["2", "0.1"], ["1000", "12.5"]]))
-    m       ms
-    2      0.1
-    1000  12.5
-    """
+    """A table in plain text, the first column to the left and the rest to the right."""
     return in_columns([header, *rows])
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The same table in Markdown.
-
-    >>> print(markdown(["m", "ms"], [["2", "0.1"]]))
-    | m | ms |
-    |---|---:|
-    | 2 | 0.1 |
-    """
+    """The same table in Markdown."""
     return markdown_table([header, *rows], escaped=False)
 
 
@@ -50,6 +37,12 @@ def machine() -> dict[str, str]:
     }
 
 
+def measured_on(device: str = "cpu") -> str:
+    """A sentence about the machine and the device that was measured."""
+    here = machine() if device != "cpu" else {**machine(), "device": "cpu"}
+    return f"Measured on: {', '.join(f'{key} {value}' for key, value in here.items())}."
+
+
 def busy_warning() -> str:
     """A warning when other programs use the processor; empty when the machine is quiet."""
     if not hasattr(os, "getloadavg"):
@@ -63,40 +56,36 @@ def busy_warning() -> str:
     )
 
 
-def quick_and_json(
-    arguments: Sequence[str], description: str | None, name: str, quick: str
-) -> argparse.Namespace:
-    """The command line of most benchmarks: ``--quick`` and ``--json FILE``.
+def begun(arguments: Sequence[str], description: str | None, quick: str) -> bool:
+    """Read the command line of most benchmarks, print where it runs; whether ``--quick`` is given.
 
-    >>> quick_and_json(["--quick"], None, "demo", "less").json.name
-    'demo.json'
+    >>> begun([], None, "less")
+    Measured on: ...
+    False
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--json", type=Path, default=Path(f"bench-output/{name}.json"))
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    print("\n".join(filter(None, [measured_on(), busy_warning()])))
+    return bool(given.quick)
 
 
-def gpu_options(arguments: Sequence[str], description: str | None) -> argparse.Namespace | None:
-    """The command line of benchmarks of a GPU: ``--output`` and ``--device``.
+def gpu_device(arguments: Sequence[str], description: str | None) -> torch.device | None:
+    """The command line of benchmarks of a GPU: ``--device``.
 
     None, with a line that says so, where there is no such device.
-
-    >>> gpu_options(["--device", "cpu"], None).output.name
-    'bench-output'
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=Path("bench-output"), help="folder")
     parser.add_argument("--device", default="cuda")
-    options = parser.parse_args(arguments)
-    if options.device != "cpu" and not torch.cuda.is_available():
+    device: str = parser.parse_args(arguments).device
+    if device != "cpu" and not torch.cuda.is_available():
         print("no CUDA device is available; --device cpu tries the script without one")
         return None
-    return options
+    return torch.device(device)
 
 
 def captured(action: Callable[[], object]) -> Callable[[], None]:
@@ -114,12 +103,6 @@ def captured(action: Callable[[], object]) -> Callable[[], None]:
     return replay
 
 
-def measured_on(device: str) -> str:
-    """A sentence about the machine and the device that was measured."""
-    here = machine() if device != "cpu" else {**machine(), "device": "cpu"}
-    return f"Measured on: {', '.join(f'{key} {value}' for key, value in here.items())}."
-
-
 def _processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -127,9 +110,3 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def write_json(path: Path, content: object) -> None:
-    """Write indented JSON, making the folder when needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n")

@@ -1,93 +1,68 @@
-"""``make demo``, run by one check and judged by another: in a fresh clone, or in this checkout."""
+"""``make demo``: what it prints is what README.md quotes, in the time that it may take."""
 
 from __future__ import annotations
 
-import json
-import resource
+import re
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from verify.registry import ROOT, Options, package_environment, plain_environment
+from verify.registry import (
+    ROOT,
+    Options,
+    Result,
+    check,
+    package_environment,
+    passed,
+    spent_by_children,
+)
 
 DEMO = {
     "flights": ["train", "flights", "--weather", "--order", "day"],
     "coloured-digits": ["train", "coloured-digits"],
 }
 """What ``make demo`` runs, by the folder of its output."""
+SECONDS = 60.0
+"""Bound on its time with installed packages, on 2 cores."""
 
 
-@dataclass(frozen=True)
-class Demo:
-    """What ``make demo`` printed and wrote, and what it took."""
-
-    where: str
-    code: int
-    printed: str
-    seconds: float
-    processor_seconds: float
-    reports: int
-
-
-def _ran(
-    where: str, command: list[str], folder: Path, environment: dict[str, str], output: Path
-) -> Demo:
-    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    processors = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    printed = done.stdout if done.returncode == 0 else done.stdout + done.stderr
-    reports = sum((output / name / "report.html").is_file() for name in DEMO)
-    return Demo(where, done.returncode, printed, seconds, processors, reports)
-
-
-def demo_of_clone(options: Options, clone: Path, setting_up: float) -> None:
-    """Run ``make demo`` in a clone that is set up, and keep what it did."""
-    where = f"in a fresh clone, after a set-up of {setting_up:.0f} s"
-    ran = _ran(where, ["make", "demo"], clone, plain_environment(), clone / "demo-output")
-    _kept(options).write_text(json.dumps({"commit": _commit(), **asdict(ran)}), encoding="utf-8")
-
-
-def kept_demo(options: Options) -> Demo | None:
-    """What was kept, once, if it is of this commit."""
-    path = _kept(options)
-    if not path.exists():
-        return None
-    found = json.loads(path.read_text(encoding="utf-8"))
-    path.unlink()
-    return Demo(**found) if found.pop("commit") == _commit() else None
-
-
-def demo_here(options: Options) -> Demo:
-    """The same commands in this checkout, whose packages are there."""
-    parts = [
-        _ran(
-            "in this checkout",
-            [sys.executable, "-m", "eqrm.cli", *each, "--output", str(options.output / name)],
-            ROOT,
-            package_environment(),
-            options.output,
+def demo_by(
+    commands: list[list[str]], folder: Path, environment: dict[str, str], output: Path
+) -> Result:
+    """Run the commands; PASS when they give both reports and what README.md quotes, in time."""
+    start, before = time.perf_counter(), spent_by_children()
+    done = [
+        subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
+        for command in commands
+    ]
+    seconds, processors = time.perf_counter() - start, spent_by_children() - before
+    printed = "".join(each.stdout + each.stderr * bool(each.returncode) for each in done)
+    reports = sum((output / name / "report.html").is_file() for name in DEMO)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```text\n(Trained on .*?)\n```", readme, flags=re.DOTALL)
+    quoted = sum(block in printed for block in blocks)
+    holds = not any(each.returncode for each in done)
+    holds = holds and reports == quoted == len(blocks) == len(DEMO)
+    return passed(
+        holds and seconds <= SECONDS,
+        f"{seconds:.0f} s (bound {SECONDS:.0f}), {processors:.0f} s of processor time; {reports} "
+        f"reports; {quoted} of {len(DEMO)} blocks of README.md as printed",
+        printed=printed,
+    )
+
+
+@check(
+    "tables.demo",
+    "make demo: two tables, their reports, and what README.md quotes",
+    alone=True,
+)
+def demo(options: Options) -> Result:
+    """Its commands in this checkout; package.clean-clone runs ``make demo`` in a fresh one."""
+    commands = [
+        [sys.executable, "-m", "eqrm.cli", *each, "--output", str(options.output / name)]
         for name, each in DEMO.items()
     ]
-    return Demo(
-        parts[0].where,
-        max(part.code for part in parts),
-        "".join(part.printed for part in parts),
-        sum(part.seconds for part in parts),
-        sum(part.processor_seconds for part in parts),
-        parts[-1].reports,
-    )
-
-
-def _kept(options: Options) -> Path:
-    return options.output / "demo-of-clone.json"
-
-
-def _commit() -> str:
-    command = ["git", "rev-parse", "HEAD"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    return demo_by(commands, ROOT, package_environment(), options.output)

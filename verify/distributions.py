@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any
 
 import torch
+from verify.benchmarks import run_benchmark
 from verify.registry import (
     Options,
     Result,
     check,
     package_environment,
     passed,
-    run_benchmark,
     run_program,
     skipped,
 )
@@ -69,40 +67,8 @@ def bandwidth_study(options: Options) -> Result:
     return passed(finished.code == 0, finished.last_lines())
 
 
-def _bounds(options: Options, *parts: str) -> Result:
-    """The bounds of benchmarks/quantile.py on some of what it measures."""
-    finished, content = run_benchmark(options, "quantile", "--parts", *parts)
-    verdicts: list[dict[str, Any]] = content["verdicts"]  # type: ignore[assignment]
-    measured = [each for each in verdicts if each["worst"] is not None]
-    holds = finished.code == 0 and bool(measured) and all(each["passed"] for each in measured)
-    lines = [f"{each['bound']}: {each['worst']:.3g}" for each in measured]
-    return passed(holds, "; ".join(lines), verdicts=measured)
-
-
-@check("distributions.speed", "speed against the published bisection and the mean", alone=True)
-def speed(options: Options) -> Result:
-    return _bounds(options, "sizes")
-
-
-@check("distributions.rules", "speed of the bandwidth rules, in processor time")
-def rules(options: Options) -> Result:
-    return _bounds(options, "rules")
-
-
-@check("distributions.memory", "extra memory of the quantile, up to ten million risks")
-def memory(options: Options) -> Result:
-    return _bounds(options, "memory")
-
-
 @check("distributions.cuda", "CUDA: no synchronisation, graphs, torch.compile, agreement with CPU")
 def cuda(options: Options) -> Result:
     if not torch.cuda.is_available():
         return skipped("no CUDA device; docs/cuda.md has the output of the last run on one")
-    command = [sys.executable, "benchmarks/cuda_quantile.py", "--output", str(options.output)]
-    finished = run_program(options, "cuda_quantile", command)
-    content = json.loads((options.output / "cuda_quantile.json").read_text())
-    failed = [each["name"] for each in content["checks"] if not each["passed"]]
-    return passed(
-        finished.code == 0,
-        f"{len(content['checks'])} checks on {content['machine']['device']}, failed: {failed}",
-    )
+    return run_benchmark(options, "cuda_quantile")

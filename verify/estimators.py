@@ -12,17 +12,7 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 from torch.nn import functional
-from verify.registry import (
-    ROOT,
-    Options,
-    Result,
-    check,
-    passed,
-    run_benchmark,
-    run_program,
-    run_tests,
-    skipped,
-)
+from verify.registry import ROOT, Options, Result, check, passed, run_program, run_tests, skipped
 
 import eqrm
 from eqrm import QRMClassifier
@@ -78,24 +68,6 @@ def optimum(options: Options) -> Result:
             f"{model.n_iter_} steps), L-BFGS from ERM {end.fun:.9f} ({end.nit} steps)"
         )
     return passed(good, "; ".join(lines))
-
-
-@check(
-    "estimators.speed",
-    "6 levels in at most 20 s and twice 6 fits of LogisticRegression",
-    alone=True,
-)
-def speed(options: Options) -> Result:
-    finished, content = run_benchmark(options, "estimator_speed")
-    plain: dict[str, dict[str, float]] = content["plain"]  # type: ignore[assignment]
-    ours, theirs = plain.values()
-    return passed(
-        finished.code == 0,
-        f"6 levels on {content['rows']:,} rows {ours['seconds']:.1f} s "
-        f"({ours['processor_seconds']:.1f} s of processor time), 6 fits of LogisticRegression "
-        f"{theirs['seconds']:.1f} s ({theirs['processor_seconds']:.1f} s): ratio "
-        f"{content['ratio']:.2f}",
-    )
 
 
 @check("estimators.saving", "a saved model of all flights predicts the same digits when loaded")

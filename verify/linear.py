@@ -11,15 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from verify.registry import (
-    ROOT,
-    Options,
-    Result,
-    check,
-    package_environment,
-    passed,
-    run_benchmark,
-)
+from verify.registry import ROOT, Options, Result, check, package_environment, passed
 
 import eqrm
 from eqrm import Level, LinearQRM
@@ -94,22 +86,6 @@ def closed_form(options: Options) -> Result:
         f"{solved} solves, largest error {worst:.1e}; monotone: {monotone}; at log(1-α) = -1e30 "
         f"{away:.1e} from the causal coefficients; {unbounded} settings with 2 + Q <= 0 left out",
     )
-
-
-@check(
-    "linear.speed",
-    "14 levels in 1 s, 50 features in 5 s, 100 times as fast as training on rows",
-    alone=True,
-)
-def speed(options: Options) -> Result:
-    finished, content = run_benchmark(options, "linear_speed")
-    row: dict[str, float] = content["training"]  # type: ignore[assignment]
-    summary = (
-        f"14 levels of 1000 domains {content['path_seconds']:.2f} s; 1000 domains x 50 features "
-        f"{content['wide_seconds']:.2f} s; training on 100 x 20,000 rows {row['training']:.0f} s, "
-        f"{row['ratio']:.0f} times moments and solve together"
-    )
-    return passed(finished.code == 0, summary, **content)
 
 
 @dataclass

@@ -25,6 +25,15 @@ def register(area: str) -> None:
         return run_tests(options, f"{area}-tests", f"tests/{area}", "-m", "slow or full")
 
 
+@check(
+    "sweeps.clusters",
+    "SLURM and Ray, two nodes each: the records and tables of one machine",
+    waits=True,
+)
+def clusters(options: Options) -> Result:
+    return run_tests(options, "clusters", "tests/sweeps/engines", "-m", "cluster")
+
+
 for folder in sorted((ROOT / "tests").iterdir()):
     if folder.is_dir() and has_marked_tests(folder):
         register(folder.name)

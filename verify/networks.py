@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from studies.many_runs.train_many import runs_of, train_many
 from verify.registry import ROOT, Options, Result, check, package_environment, passed, skipped
 
@@ -64,13 +65,6 @@ def colored_mnist_by_the_trainer(options: Options) -> Result:
     )
 
 
-def roc_auc(scores: np.ndarray, labels: np.ndarray) -> float:
-    """The share of pairs (active, inactive) in the right order."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(labels, scores))
-
-
 def molecules_end_to_end(name: str, options: Options) -> dict[str, float]:
     """Train as the example says, and test on scaffolds that it never saw."""
     changes = ["training.device=cpu", "training.tensorboard=false"]
@@ -89,7 +83,7 @@ def molecules_end_to_end(name: str, options: Options) -> dict[str, float]:
         losses = predictor.losses(log_odds.expand(len(test), -1).clone(), test.y)
     constant = torch.zeros(test.num_domains).index_add(0, test.domains, losses) / test.counts
     aucs = [
-        roc_auc(outputs[known, task].numpy(), test.y[known, task].numpy())
+        float(roc_auc_score(test.y[known, task].numpy(), outputs[known, task].numpy()))
         for task in range(test.y.shape[1])
         if (known := ~test.y[:, task].isnan()).any() and len(test.y[known, task].unique()) == 2
     ]

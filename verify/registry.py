@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -97,6 +97,12 @@ def package_environment(**changes: str) -> dict[str, str]:
     return plain_environment(**{**given, "PYTHONPATH": os.pathsep.join(paths), **changes})
 
 
+def spent_by_children() -> float:
+    """Seconds of processor time of all programs that this process has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @dataclass(frozen=True)
 class Finished:
     """A program that has ended."""
@@ -130,20 +136,6 @@ def run_program(
             check=False,
         )
     return Finished(finished.returncode, time.perf_counter() - start, log)
-
-
-def run_benchmark(
-    options: Options, name: str, *arguments: str
-) -> tuple[Finished, dict[str, object]]:
-    """Run a benchmark at full size; how it ended, and the JSON that it wrote."""
-    place = "-".join([name, *(each.strip("-") for each in arguments)])  # parts may run side by side
-    path = options.output / f"{place}.json"
-    path.unlink(missing_ok=True)
-    command = [sys.executable, f"benchmarks/{name}.py", "--json", str(path), *arguments]
-    finished = run_program(options, place, command)
-    if not path.exists():
-        raise RuntimeError(f"benchmarks/{name}.py did not finish; see {finished.log}")
-    return finished, json.loads(path.read_text())
 
 
 def run_tests(

@@ -37,7 +37,7 @@ from verify.running import Record, run_all, run_here  # noqa: E402
 
 from eqrm.text import did_you_mean  # noqa: E402
 
-NOT_CHECKS = {"run", "running", "registry", "promises", "demo", "__init__"}
+NOT_CHECKS = {"run", "running", "registry", "promises", "__init__"}
 
 
 def load_checks(module: str | None = None) -> None:

@@ -57,8 +57,8 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
     assert test.rejected == "serial"
     assert (
         f"{plain.sentence} The order test rejects this (p = {test.p_value:.2g}): the bound that "
-        "applies is the one for dependent domains (dependence where it is known, or "
-        "spells)."
+        "applies is the one for dependent domains (eqrm evaluate --dependence K where K is "
+        "known, or --spells)."
     ) in out
     _, out, _ = run(capsys, *command, *asked, "--format", "json")
     content = json.loads(out)

@@ -139,7 +139,11 @@ def _equal_level_limits(domains: int, confidence: float) -> tuple[Vector, Vector
     while achieved(root) < confidence and root > sure:
         root -= 1e-9
     lower, upper = _beta_limits(domains, ranks, math.exp(root))
-    return (*_on_intervals(domains, ranks, lower, upper), achieved(root))
+    # On interval i, F is at least the lower limit of the last chosen rank ≤ i, and at most the
+    # upper limit of the first chosen rank > i.
+    before = np.searchsorted(ranks, np.arange(domains + 1), side="right")
+    lower, upper = np.concatenate([[0.0], lower])[before], np.concatenate([upper, [1.0]])[before]
+    return lower, upper, achieved(root)
 
 
 def _beta_limits(domains: int, ranks: Ranks, level: float) -> tuple[Vector, Vector]:
@@ -152,28 +156,11 @@ def _beta_limits(domains: int, ranks: Ranks, level: float) -> tuple[Vector, Vect
 
 
 def spaced_ranks(domains: int, most: int) -> Ranks:
-    """All ranks from 1 to m, or ``most`` of them, dense near both ends (evenly in arcsin √p).
-
-    >>> spaced_ranks(1000, 5).tolist()
-    [1, 147, 500, 854, 1000]
-    """
+    """All ranks from 1 to m, or ``most`` of them, dense near both ends (evenly in arcsin √p)."""
     if domains <= most:
         return np.arange(1, domains + 1)
     even = np.sin(np.linspace(0.0, np.pi / 2.0, max(most, 2))) ** 2
     return np.unique(np.rint(1.0 + even * (domains - 1)).astype(np.int64))
-
-
-def _on_intervals(
-    domains: int, ranks: Ranks, lower: Vector, upper: Vector
-) -> tuple[Vector, Vector]:
-    """From limits of chosen order statistics to limits of F on the m+1 intervals.
-
-    On interval i, F is at least the lower limit of the last chosen rank ≤ i, and at most the
-    upper limit of the first chosen rank > i.
-    """
-    intervals = np.arange(domains + 1)
-    before = np.searchsorted(ranks, intervals, side="right")
-    return np.concatenate([[0.0], lower])[before], np.concatenate([upper, [1.0]])[before]
 
 
 NEGLIGIBLE = 1e-25
@@ -190,11 +177,6 @@ def probability_within(domains: int, ranks: Ranks, lower: Vector, upper: Vector)
     points is Poisson with mean m, N has independent increments, so the law of N(t) on the paths
     still allowed is carried from limit to limit by convolutions; the condition N(1) = m is a
     division at the end.
-
-    >>> both = np.array([1, 2])
-    >>> p = probability_within(2, both, np.array([0.0, 0.5]), np.array([1.0, 1.0]))
-    >>> round(p, 12)  # the larger of two is at least 1/2
-    0.75
     """
     times = np.unique(np.clip(np.concatenate([lower, upper, [1.0]]), 0.0, 1.0))
     # At time t, N may lie between `least` and `most`.

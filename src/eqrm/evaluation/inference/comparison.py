@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from eqrm.checks import CONFIDENCE, one_of
-from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference import intervals
 from eqrm.evaluation.inference.intervals import Ends
@@ -147,6 +144,7 @@ def paired_differences(
     ``interpolation`` of quantiles is "step", an order statistic, or "smooth", the Harrell–Davis
     estimate.
 
+    >>> import numpy as np
     >>> easy, noise = np.random.default_rng(0).lognormal(size=(2, 300))
     >>> mean = paired_differences(easy, easy + 0.1 * noise, levels=[0.9])[0]
     >>> round(mean.value, 2), mean.clear
@@ -217,8 +215,8 @@ def _estimate(risks: Vector, kind: str, level: Level | None) -> float:
     """The statistic of the empirical distribution."""
     if level is None:
         return float(risks[0] + (risks - risks[0]).mean())  # exact where all risks are equal
-    if kind == SUPERQUANTILE and level.tail > 0.0:
-        scores = intervals.superquantile_scores(risks, level)
-        return float(scores.min() + (scores - scores.min()).mean())
-    index = equal_step_index(risks.size, level.alpha, level.tail)
-    return float(np.sort(risks)[index])
+    quantile = intervals.sample_quantile(risks, level)
+    if kind == QUANTILE or level.tail == 0.0:
+        return quantile
+    scores = intervals.superquantile_scores(risks, level, quantile)
+    return float(scores.min() + (scores - scores.min()).mean())

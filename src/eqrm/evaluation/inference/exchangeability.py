@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,6 @@ from eqrm.evaluation.inference.risk_checks import (
     without_rounding,
 )
 
-Places = NDArray[np.int64]
 SIGNIFICANT = 0.05
 PERMUTATIONS, MOST_PERMUTED = 4999, 2000
 """With more domains the normal limit of the rank statistics replaces permutations."""
@@ -105,20 +104,22 @@ def order_test(risks: Any, order: Any = None, by: str = "time") -> Exchangeabili
     # Ties in the order (equal sizes) must not become an order of their own: midranks.
     places = np.sort(positions)
     serial = by == "time" and np.unique(places).size == places.size
-    if values.size <= MOST_PERMUTED:
-        found, p_values = _permuted(arranged, places, serial)
-        method = f"{PERMUTATIONS} permutations"
-    else:
-        found, p_values = _normal_limit(arranged, places, serial)
-        method = "normal limit"
+    found = _rank_statistics(arranged[None], places, serial)
+    statistics = {name: float(value[0]) for name, value in found.items()}
+    permuted = values.size <= MOST_PERMUTED
+    if permuted:
+        p_values = _permuted(arranged, places, statistics)
+    else:  # under exchangeability both correlations are nearly N(0, 1/(m−1))
+        root = math.sqrt((values.size - 1) / 2.0)
+        p_values = {name: math.erfc(abs(value) * root) for name, value in statistics.items()}
     p_value = min(1.0, len(p_values) * min(p_values.values()))
     test = ExchangeabilityTest(
         by=by,
         what=f"changes {_ALONG.get(by, f'with {by}')}",
         p_value=p_value,
-        statistics=found,
+        statistics=statistics,
         domains=values.size,
-        method=method,
+        method=f"{PERMUTATIONS} permutations" if permuted else "normal limit",
         rejected=min(p_values, key=p_values.__getitem__) if p_value < SIGNIFICANT else None,
     )
     return test if test.rejected is None else replace(test, warning=order_warning([test]))
@@ -151,46 +152,22 @@ def _positions(order: Any, domains: int) -> Vector:
     return _ranks(inverse.ravel().astype(np.float64))
 
 
-def _permuted(
-    ranks: Vector, places: Vector, serial: bool
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Statistics and p-values (1 + as extreme)/(1 + permutations), exact at any level."""
-    found = _rank_statistics(ranks[None], places, serial)
+def _permuted(ranks: Vector, places: Vector, found: dict[str, float]) -> dict[str, float]:
+    """P-values (1 + as extreme)/(1 + permutations), exact at any level."""
     extreme = dict.fromkeys(found, 1)
-    for order in _orders(ranks.size):
-        for name, values in _rank_statistics(ranks[order], places, serial).items():
+    orders = _orders(ranks.size)
+    for some in np.array_split(orders, -(-orders.size // 1_000_000)):
+        for name, values in _rank_statistics(ranks[some], places, "serial" in found).items():
             # Up to rounding, equal is as extreme.
-            extreme[name] += int((np.abs(values) >= abs(found[name][0]) - 1e-12).sum())
-    p_values = {name: count / (PERMUTATIONS + 1) for name, count in extreme.items()}
-    return {name: float(values[0]) for name, values in found.items()}, p_values
-
-
-def _orders(size: int) -> Iterable[Places]:
-    """Random orders in blocks (rows, size); few enough for one block are kept for the next test."""
-    block = max(1, 1_000_000 // size)
-    if block >= PERMUTATIONS:
-        return [_one_block(size)]
-    generator = np.random.default_rng(0)
-    sizes = (min(block, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, block))
-    return (generator.permuted(np.tile(np.arange(size), (rows, 1)), axis=1) for rows in sizes)
+            extreme[name] += int((np.abs(values) >= abs(found[name]) - 1e-12).sum())
+    return {name: count / (PERMUTATIONS + 1) for name, count in extreme.items()}
 
 
 @lru_cache(maxsize=1)
-def _one_block(size: int) -> Places:
-    rows = np.tile(np.arange(size), (PERMUTATIONS, 1))
+def _orders(size: int) -> NDArray[np.int16]:
+    """Random orders (permutations, size), kept for the next test."""
+    rows = np.tile(np.arange(size, dtype=np.int16), (PERMUTATIONS, 1))
     return np.random.default_rng(0).permuted(rows, axis=1)
-
-
-def _normal_limit(
-    ranks: Vector, places: Vector, serial: bool
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Under exchangeability both correlations are nearly N(0, 1/(m−1))."""
-    found = {
-        name: float(values[0])
-        for name, values in _rank_statistics(ranks[None], places, serial).items()
-    }
-    root = math.sqrt((ranks.size - 1) / 2.0)
-    return found, {name: math.erfc(abs(value) * root) for name, value in found.items()}
 
 
 def _rank_statistics(ranks: Any, places: Vector, serial: bool) -> dict[str, Any]:

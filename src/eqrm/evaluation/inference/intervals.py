@@ -44,12 +44,6 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
     that of the law is large, so that one standard error of it, √(6/m), is added on either side,
     and the term of second order is a²t³, more than its expansion has. No end is nearer to the mean
     than that of Student's t.
-
-    >>> low, high = mean_interval(np.random.default_rng(0).lognormal(size=100), 0.95)
-    >>> round(low, 1), round(high, 1)
-    (1.4, 2.1)
-    >>> mean_interval(np.arange(29.0), 0.95), mean_interval(np.ones(100), 0.95)
-    ((-inf, inf), (-inf, inf))
     """
     domains = values.size
     if domains < mean_needs(confidence) or are_equal(values):
@@ -81,19 +75,17 @@ def mean_needs(confidence: float) -> float:
     return max(float(FEWEST_FOR_MEAN), seen)
 
 
-def superquantile_scores(risks: Vector, level: Level, quantile: float | None = None) -> Vector:
+def superquantile_scores(risks: Vector, level: Level, quantile: float) -> Vector:
     """Numbers (m,) whose mean is the superquantile: q + max(R − q, 0)/(1−α), q the α-quantile.
 
     Their mean has a minimum at q, so that its estimation error matters in the second order only
-    where risks have a density there (Rockafellar & Uryasev 2000). Unless ``quantile`` is given,
-    it is that of the risks.
+    where risks have a density there (Rockafellar & Uryasev 2000).
     """
-    if quantile is None:
-        quantile = _sample_quantile(risks, level)
     return np.asarray(quantile + np.maximum(risks - quantile, 0.0) / level.tail)
 
 
-def _sample_quantile(risks: Vector, level: Level) -> float:
+def sample_quantile(risks: Vector, level: Level) -> float:
+    """The α-quantile of the empirical law."""
     return float(np.sort(risks)[equal_step_index(risks.size, level.alpha, level.tail)])
 
 
@@ -121,25 +113,20 @@ def superquantile_difference(
     """
     if first.size < superquantile_needs(level, confidence):
         return OPEN
-    (one, *ones), (two, *twos) = (
-        [
-            superquantile_scores(risks, level, quantile)
-            for quantile in dict.fromkeys(
-                (
-                    _sample_quantile(risks, level),
-                    *order_statistic_interval(risks, level, confidence),
-                )
-            )
-            if math.isfinite(quantile)
-        ]
-        for risks in (first, second)
-    )
+    (one, *ones), (two, *twos) = (_scores(risks, level, confidence) for risks in (first, second))
     low, high = mean_interval(two - one, confidence)
     if math.isinf(low):
         return OPEN
     lows = [_ends_or_mean(scores - one, confidence)[0] for scores in twos]
     highs = [_ends_or_mean(two - scores, confidence)[1] for scores in ones]
     return min([low, *lows]), max([high, *highs])
+
+
+def _scores(risks: Vector, level: Level, confidence: float) -> list[Vector]:
+    """By the quantile of the sample, and by the ends of its interval where they are finite."""
+    ends = order_statistic_interval(risks, level, confidence)
+    quantiles = dict.fromkeys((sample_quantile(risks, level), *ends))
+    return [superquantile_scores(risks, level, q) for q in quantiles if math.isfinite(q)]
 
 
 def _ends_or_mean(values: Vector, confidence: float) -> Ends:
@@ -159,11 +146,6 @@ def order_statistic_interval(risks: Vector, level: LevelLike, confidence: float)
     """Two order statistics around the α-quantile, each missing with half of 1 − confidence.
 
     Exact for laws without jumps, and holds more often for others.
-
-    >>> order_statistic_interval(np.arange(1.0, 101.0), 0.5, 0.95)
-    (40.0, 61.0)
-    >>> order_statistic_interval(np.arange(1.0, 11.0), 0.9, 0.95)
-    (7.0, inf)
     """
     alpha, each = Level.of(level).alpha, (1.0 - confidence) / 2.0
     ordered = np.sort(risks)
@@ -271,19 +253,13 @@ def most_ratio(miss: float) -> float:
     beside it and χ²₂ behind its end, each in half of all directions. So c is enough whatever the
     laws; with that of χ²₁, 95% could become 90.2%. What the limit leaves out, ties and ranks of few
     domains above all, is simulated by ``python -m studies intervals``.
-
-    >>> round(most_ratio(0.05), 3)  # of χ²₁ it is 3.841, of χ²₂ 5.991
-    5.138
     """
     from scipy.optimize import brentq  # slow to import
 
-    return float(
-        brentq(
-            lambda c: 0.5 * (math.erfc(math.sqrt(c / 2.0)) + math.exp(-c / 2.0)) - miss,
-            0.0,
-            -2.0 * math.log(miss),
-        )
-    )
+    def excess(c: float) -> float:
+        return 0.5 * (math.erfc(math.sqrt(c / 2.0)) + math.exp(-c / 2.0)) - miss
+
+    return float(brentq(excess, 0.0, -2.0 * math.log(miss)))
 
 
 @lru_cache(maxsize=16)

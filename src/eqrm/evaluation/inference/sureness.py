@@ -100,11 +100,6 @@ def compare_quantiles(
     in the order of time that depend on each other, ``blocks`` is the length of the blocks of
     consecutive domains that are drawn together. Where one was chosen by these risks, ``optimism``
     is what its quantile is too low by (:func:`optimism_of_choosing`).
-
-    >>> risks = np.random.default_rng(0).lognormal(size=100)
-    >>> found = compare_quantiles(0.9 * risks, risks, Level(0.9))
-    >>> round(found.change, 3), found.sureness.value
-    (-0.1, 'clear')
     """
     one, two = checked_risks(chosen, "Risks of the chosen model"), checked_risks(reference)
     if one.size != two.size:

@@ -1,5 +1,5 @@
+from .backtesting.backtest import Backtest as Backtest
 from .backtesting.backtest import backtest as backtest
-from .backtesting.results import Backtest as Backtest
 from .evaluate import evaluate as evaluate
 from .evaluation import Evaluation as Evaluation
 from .inference.cdf_bands import cdf_band as cdf_band

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,12 +16,17 @@ from eqrm.domains import DomainKey, Name, NumberedDomains
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.backtesting.plan import Array, BacktestPlan
 from eqrm.evaluation.backtesting.results import (
-    Backtest,
     BacktestWindow,
+    JudgedWindows,
     OrderedDomains,
     WindowRisks,
     short_windows,
     windows_of,
+)
+from eqrm.evaluation.backtesting.words import (
+    backtest_text,
+    drawn_backtest,
+    write_backtest_page,
 )
 from eqrm.evaluation.evaluate import measured_predictors
 from eqrm.evaluation.evaluated_domains import evaluated
@@ -32,8 +38,33 @@ from eqrm.evaluation.measuring.metrics import Metric
 from eqrm.evaluation.references import cross_fitted_constants
 from eqrm.text import counted, listed
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 Constants = Callable[[Places, Places], Mapping[str, tuple[Array, Array]]]
 """Numbers of the domains to certify and to judge on → risks of constants on both."""
+
+
+class Backtest(JudgedWindows):
+    """What :func:`backtest` found: ``print`` it, draw it, write it as a page.
+
+    ``pooled`` has a row per predictor, bound and level with the share of judged domains within
+    the bound; ``shares`` the same window by window; ``risks`` mean and worst window.
+    """
+
+    def __str__(self) -> str:
+        return backtest_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Backtest: {len(self.predictors)} predictors, {len(self.measured)} windows>"
+
+    def draw(self) -> Figure:
+        """Shares by window and by level, as a matplotlib figure."""
+        return drawn_backtest(self)
+
+    def write_report(self, path: Path | str, *, command: str | None = None) -> None:
+        """Write an HTML page: whole, or not at all."""
+        write_backtest_page(self, Path(path), command)
 
 
 def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> Backtest:

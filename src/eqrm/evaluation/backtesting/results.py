@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,18 +15,10 @@ from eqrm.data.windows import Places, refuse_longer, refuse_unfit_times, rolling
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation.backtesting.plan import NEVER, Array, BacktestPlan, JudgedDomains
-from eqrm.evaluation.backtesting.words import (
-    backtest_text,
-    drawn_backtest,
-    write_backtest_page,
-)
 from eqrm.evaluation.inference.risk_checks import Finding
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.text import csv_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FORMAT = "eqrm backtest 1"
 
@@ -241,11 +232,9 @@ class WindowRisks:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Backtest:
-    """What :func:`backtest` found: ``print`` it, draw it, write it as a page.
+class JudgedWindows:
+    """Bounds from the past beside what came.
 
-    ``pooled`` has a row per predictor, bound and level with the share of judged domains within
-    the bound; ``shares`` the same window by window; ``risks`` mean and worst window.
     ``references`` are the predictors that are constants, ``notes`` sentences on what was left out
     or cannot be certified. ``loss`` names the loss.
     """
@@ -256,20 +245,6 @@ class Backtest:
     loss: str = "loss"
     notes: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return backtest_text(self)
-
-    def __repr__(self) -> str:
-        return f"<Backtest: {len(self.predictors)} predictors, {len(self.measured)} windows>"
-
-    def draw(self) -> Figure:
-        """Shares by window and by level, as a matplotlib figure."""
-        return drawn_backtest(self)
-
-    def write_report(self, path: Path | str, *, command: str | None = None) -> None:
-        """Write an HTML page: whole, or not at all."""
-        write_backtest_page(self, Path(path), command)
 
     @property
     def predictors(self) -> tuple[str, ...]:

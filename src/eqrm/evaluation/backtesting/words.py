@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqrm.evaluation.backtesting.plan import NEVER, ONLINE, PLAIN, RECENT, SPELLS
+from eqrm.evaluation.backtesting.results import (
+    JudgedWindows,
+    PooledShare,
+    WindowRisks,
+    WindowShare,
+)
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, plain_label, shades
 from eqrm.evaluation.presenting.report.page import assembled_page
@@ -20,13 +26,6 @@ from eqrm.text import aligned, counted, one_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from eqrm.evaluation.backtesting.results import (
-        Backtest,
-        PooledShare,
-        WindowRisks,
-        WindowShare,
-    )
 
 MARK = " !"
 MOST_POINTS = 20_000
@@ -43,7 +42,7 @@ NOT_CERTIFICATES = {
 }
 
 
-def backtest_text(found: Backtest) -> str:
+def backtest_text(found: JudgedWindows) -> str:
     """Everything for a terminal."""
     parts = [in_sentences(found)]
     for certify in found.plan.certify:
@@ -52,7 +51,7 @@ def backtest_text(found: Backtest) -> str:
     return "\n\n".join(parts)
 
 
-def in_sentences(found: Backtest) -> str:
+def in_sentences(found: JudgedWindows) -> str:
     """What was done, on which domains."""
     plan, domains = found.plan, found.domains
     first, last = domains.period(domains.spans.order)
@@ -72,7 +71,7 @@ def in_sentences(found: Backtest) -> str:
     )
 
 
-def tables(found: Backtest, certify: int) -> list[tuple[str, list[list[str]]]]:
+def tables(found: JudgedWindows, certify: int) -> list[tuple[str, list[list[str]]]]:
     """All tables for one length of ``certify``, with their titles."""
     plan, level = found.plan, found.plan.headline
     on = f"certified on {certify} domains"
@@ -88,7 +87,7 @@ def tables(found: Backtest, certify: int) -> list[tuple[str, list[list[str]]]]:
     return made
 
 
-def by_window(found: Backtest, certify: int) -> list[list[str]]:
+def by_window(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per window at the headline level and for the first bound, then all together."""
     kind, level = found.plan.kinds[0], found.plan.headline
     names = found.predictors
@@ -115,7 +114,7 @@ def by_window(found: Backtest, certify: int) -> list[list[str]]:
     return lines
 
 
-def by_level(found: Backtest, certify: int) -> list[list[str]]:
+def by_level(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per level: pooled shares within the first bound."""
     kind = found.plan.kinds[0]
     lines = [["level", "expected", *map(one_line, found.predictors)]]
@@ -126,7 +125,7 @@ def by_level(found: Backtest, certify: int) -> list[list[str]]:
     return lines
 
 
-def by_kind(found: Backtest, certify: int) -> list[list[str]]:
+def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per bound: pooled shares at the headline level, and how many windows lack it."""
     lines = [["bound", "refused", *map(one_line, found.predictors)]]
     for kind in found.plan.kinds:
@@ -137,7 +136,7 @@ def by_kind(found: Backtest, certify: int) -> list[list[str]]:
     return lines
 
 
-def by_risk(found: Backtest, certify: int) -> list[list[str]]:
+def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per predictor: mean, quantile and the worst window."""
     quantile = Level(found.plan.headline).quantile_in_words
     lines = [["predictor", "average", quantile, "worst window", "its number"]]
@@ -148,7 +147,7 @@ def by_risk(found: Backtest, certify: int) -> list[list[str]]:
     return lines
 
 
-def warnings_of(found: Backtest) -> list[str]:
+def warnings_of(found: JudgedWindows) -> list[str]:
     """A sentence on shares over all windows that are below their level, if there are any."""
     level, lines = found.plan.headline, []
     for kind in found.plan.kinds:
@@ -164,7 +163,7 @@ def warnings_of(found: Backtest) -> list[str]:
     return lines
 
 
-def conclusions(found: Backtest) -> list[str]:
+def conclusions(found: JudgedWindows) -> list[str]:
     """What else the shares say, and what they do not say."""
     level = found.plan.headline
     told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
@@ -188,7 +187,7 @@ def conclusions(found: Backtest) -> list[str]:
     return [*lines, *_overlap(found), NO_INTERVAL, *found.notes]
 
 
-def _overlap(found: Backtest) -> list[str]:
+def _overlap(found: JudgedWindows) -> list[str]:
     """How many windows there are, and how many of them share nothing."""
     lines = []
     for certify in found.plan.certify:
@@ -230,7 +229,7 @@ def _pooled_cell(row: PooledShare | None) -> str:
     return f"{_share(row.share)}{MARK if row.share < row.level - 1e-9 else ''}"
 
 
-def write_backtest_page(found: Backtest, path: Path, command: str | None = None) -> None:
+def write_backtest_page(found: JudgedWindows, path: Path, command: str | None = None) -> None:
     """Write the page to ``path``: whole, or not at all."""
     made = command or "eqrm.evaluation.backtest(…) and write_report(…), called from Python"
     scripts = ("numbers.js", "charts.js", "backtest.js")
@@ -239,7 +238,7 @@ def write_backtest_page(found: Backtest, path: Path, command: str | None = None)
     )
 
 
-def backtest_content(found: Backtest) -> dict[str, Any]:
+def backtest_content(found: JudgedWindows) -> dict[str, Any]:
     """Everything on the page, ready for JSON."""
     trained = [name for name in found.predictors if name not in found.references]
     first = found.predictors.index(trained[0]) if trained else 0
@@ -257,7 +256,7 @@ def backtest_content(found: Backtest) -> dict[str, Any]:
     }
 
 
-def _of_size(found: Backtest, certify: int) -> dict[str, Any]:
+def _of_size(found: JudgedWindows, certify: int) -> dict[str, Any]:
     windows = found.windows(certify)
     places = np.argsort(found.domains.spans.order)
     points = sum(len(each.window.judge) for each in windows) * len(found.predictors)
@@ -281,14 +280,14 @@ def _of_size(found: Backtest, certify: int) -> dict[str, Any]:
     }
 
 
-def _shares(found: Backtest, certify: int, predictor: str) -> list[float | None]:
+def _shares(found: JudgedWindows, certify: int, predictor: str) -> list[float | None]:
     kind, level = found.plan.kinds[0], found.plan.headline
     wanted = (certify, predictor, kind, level)
     own = {row.window: row.share for row in found.shares if row.about == wanted and not row.refusal}
     return [own.get(each.window.number) for each in found.windows(certify)]
 
 
-def _later(found: Backtest, each: WindowRisks, predictor: str) -> dict[str, Any] | None:
+def _later(found: JudgedWindows, each: WindowRisks, predictor: str) -> dict[str, Any] | None:
     if predictor not in each.later:
         return None
     judged = found.judged(each, predictor, found.plan.kinds[0], found.plan.headline)
@@ -299,7 +298,7 @@ def _later(found: Backtest, each: WindowRisks, predictor: str) -> dict[str, Any]
     }
 
 
-def drawn_backtest(found: Backtest) -> Figure:
+def drawn_backtest(found: JudgedWindows) -> Figure:
     """A row of two panels per length of ``certify``; constants are dotted. Draws, computes nothing.
 
     On the left the share of judged domains within the first bound at the headline level, window by

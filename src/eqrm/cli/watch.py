@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,6 +67,7 @@ Page = Annotated[
 
 
 def watch(
+    context: typer.Context,
     state: Annotated[
         Path, typer.Argument(help="File that keeps the watch; --start creates it.", metavar="STATE")
     ],
@@ -105,23 +107,12 @@ def watch(
             "was there, and must not replace the state, an evaluation or data."
         )
     refuse_unwritable(shown)
-    settings = WatchSettings(
-        domain=tuple(domain) if domain else None,
-        loss=loss,
-        label=label,
-        prediction=prediction,
-        metric=metric,
-        clip=clip,
-        order=order,
-        predictor=predictor,
-        alpha=None if alpha is None else inner_level(alpha),
-        confidence=confidence,
-        delta=delta,
-        dependence=dependence,
-    )
+    said = {each.name: context.params[each.name] for each in fields(WatchSettings)}
+    said["domain"] = tuple(domain) if domain else None
+    said["alpha"] = None if alpha is None else inner_level(alpha)
     found = run_watch(
         state,
-        settings,
+        WatchSettings(**said),
         start=start,
         restart=restart,
         new=new or (),

@@ -110,6 +110,14 @@ def backtest_table(
     judged on those after; with ``refit="never"`` they are trained in the first window only.
     Everything that can be refused is refused before the first fit. ``folder`` keeps the risks of
     each fit, and those of the same fit on the same table are read from there.
+
+    >>> rng = np.random.default_rng(0)
+    >>> x, day = rng.normal(size=1200), np.repeat(np.arange(120), 10)
+    >>> table = Table({"x": x}, x + rng.normal(size=1200), day)
+    >>> plan = BacktestPlan.of(train=40, certify=40, judge=20, levels=[0.9])
+    >>> found = backtest_table(table, plan, FitSettings(minimised=("quantile",)))
+    >>> found.predictors
+    ('mean', 'ERM', 'ERM recalibrated for 0.9', 'EQRM for 0.9')
     """
     if plan.train is None:
         raise SettingError("train is required: the number of domains to fit on in each window.")

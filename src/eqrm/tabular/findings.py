@@ -67,15 +67,6 @@ def in_time_test(evaluation: Evaluation, predictor: str) -> ExchangeabilityTest 
     return tests[0] if evaluation.time_order is not None and tests else None
 
 
-def worst_of(
-    evaluation: Evaluation, predictor: str, most: int = MOST_LISTED
-) -> list[tuple[str, float]]:
-    """The domains with the highest risks."""
-    measured = evaluation[predictor]
-    order = np.argsort(-measured.risks, kind="stable")[:most]
-    return [(str(measured.domains[i]), float(measured.risks[i])) for i in order.tolist()]
-
-
 def minded_of(training: TableTraining) -> list[str]:
     """What to mind, the most important first, a line each."""
     decision, judged = training.decision, training.evaluation

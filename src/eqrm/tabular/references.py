@@ -43,10 +43,6 @@ def weighted_losses(losses: Array, weights: Array, domains: NumberedDomains) -> 
 
     Each becomes R + w(ℓ − R)/w̄, so that the variance of their mean is that of the weighted mean
     (a ratio, linearised).
-
-    >>> both = NumberedDomains(np.array([0, 0, 1]), ("a", "b"))
-    >>> weighted_losses(np.array([1.0, 3.0, 5.0]), np.array([3.0, 1.0, 9.0]), both)
-    array([0.75, 2.25, 5.  ])
     """
     ids, number = domains.ids, len(domains.names)
     total = np.bincount(ids, weights, number)

@@ -74,11 +74,6 @@ class TableTraining:
     """Those of the notes that say why all numbers may be too good."""
 
     @property
-    def levels(self) -> tuple[Level, ...]:
-        """The levels that were trained for."""
-        return tuple(self.contests)
-
-    @property
     def decision(self) -> Decision:
         """The one on the headline level, the closest to 0.9."""
         return min(self.decisions, key=lambda each: abs(each.level.alpha - 0.9))

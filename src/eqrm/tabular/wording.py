@@ -20,7 +20,7 @@ from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest, as_risk, plural, share_of
-from eqrm.tabular.findings import Expectation, expectation, minded_of, worst_of
+from eqrm.tabular.findings import MOST_LISTED, Expectation, expectation, minded_of
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, counted, one_line, shortened, typed
 
@@ -30,10 +30,9 @@ MOST_WARNINGS, MOST_ROWS = 3, 8
 def first_screen(training: TableTraining, confidence: float, source: str = "") -> str:
     """What a command prints: what was done, the decision, the models, what to expect and mind."""
     decision = training.decision
-    worst = [
-        f"{one_line(name)} {as_risk(risk)}"
-        for name, risk in worst_of(training.evaluation, decision.chosen)
-    ]
+    own = training.evaluation[decision.chosen]
+    highest = np.argsort(-own.risks, kind="stable")[:MOST_LISTED]
+    worst = [f"{one_line(str(own.domains[i]))} {as_risk(own.risks[i])}" for i in highest]
     parts = [
         opening(training, source),
         str(decision),
@@ -229,7 +228,7 @@ CHOSEN = "to use"
 
 def report_table(training: TableTraining, confidence: float) -> RiskTable:
     """Mean and quantiles at usual and trained levels, estimated as decisions estimate them."""
-    levels = sorted({*(Level.of(alpha) for alpha in LEVELS), *training.levels})
+    levels = sorted({*(Level.of(alpha) for alpha in LEVELS), *training.contests})
     found = training.evaluation.risk_table(
         levels, SUPERQUANTILES, confidence=confidence, interpolation=SMOOTH
     )

@@ -85,7 +85,11 @@ def measured_models(
         for inside, risks in evaluation.predictors.items():
             known = found.setdefault(source.called(None if single else inside), [])
             # Models that are trained on the same rows have the same constants.
-            if inside not in CONSTANTS or not any(_same(risks, each) for each in known):
+            same = (
+                each.domains == risks.domains and (each.risks == risks.risks).all()
+                for each in known
+            )
+            if inside not in CONSTANTS or not any(same):
                 known.append(risks)
     if len(losses) > 1:
         told = ", ".join(f"{loss} ({path})" for loss, path in losses.items())
@@ -133,20 +137,12 @@ def _told_apart(
 
 
 def _tails(paths: Collection[Path]) -> dict[Path, str]:
-    """As few last parts of each path as tell them apart.
-
-    >>> sorted(_tails({Path("runs/1/out"), Path("runs/2/out")}).values())
-    ['1/out', '2/out']
-    """
+    """As few last parts of each path as tell them apart: 1/out, and 2/out."""
     length, found = 0, dict[Path, str]()
     while len(set(found.values())) < len(paths):
         length += 1
         found = {path: str(Path(*path.parts[-length:])) for path in paths}
     return found
-
-
-def _same(first: MeasuredRisks, second: MeasuredRisks) -> bool:
-    return first.domains == second.domains and bool((first.risks == second.risks).all())
 
 
 def _evaluated(source: ComparedSource, table: str, columns: Mapping[str, Any]) -> Evaluation:

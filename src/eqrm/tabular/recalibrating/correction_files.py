@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,80 +158,65 @@ def apply_to_files(
     name = prediction or saved.prediction.partition("=")[2] or saved.prediction
     rows, cells = 0, GuardedCells()
     with opened(data, threads, memory) as table, whole_file(output) as draft:
-        columns, marks = _columns(table, saved, name), _SeenMarks.of(table, saved)
+        table.refuse_later(SEEN)
+        columns, (keys, marks) = _columns(table, saved, name), _domain_keys(table, saved)
         casts = [
             f"{as_double(table.column(each), table.types[each])} AS {table.column(each)}"
             for each in columns
             if not table.types[each].endswith("]")
         ]
-        casts += [f"{truth_in_sql(table, SEEN)} AS {SEEN}"] if marks.before else []
+        casts += [f"{truth_in_sql(table, SEEN)} AS {SEEN}"] if SEEN in table.types else []
         replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
-        sql = f"SELECT *{replaced}{marks.sql} FROM {table.source}"
+        further = "".join(f", {key} AS {name}" for name, key in keys.items())
+        sql = f"SELECT *{replaced}{further} FROM {table.source}"
         with _writer(draft, output, cells) as write:
             for batch in table.batches(sql, ROWS_AT_A_TIME):
-                write(marks.marked(_corrected(batch, columns, saved, rows + 1)))
+                corrected = _corrected(batch, columns, saved, rows + 1)
+                write(_marked(corrected, [*keys], saved.seen))
                 rows += batch.num_rows
     if rows == 0:
         raise DataFileError("The files have no rows.")
     done = f"{counted(rows, 'row')} corrected: {listed(columns)} in {output}."
-    return f"{done} {marks.sentence}{cells.sentence()}"
+    return f"{done} {marks}{cells.sentence()}"
 
 
-@dataclass(frozen=True)
-class _SeenMarks:
-    """The column ``seen`` of what is written: ``before`` if the files have it, ``keys`` in SQL.
+def _domain_keys(table: TableFiles, saved: SavedCorrection) -> tuple[dict[str, str], str]:
+    """What the domain columns hold, in SQL by names of its own, and a sentence about it.
 
-    Keys are what the domain columns hold; there are none where the fitted domains are not known.
+    There is nothing where the files lack one of the columns.
     """
+    absent = [
+        name
+        for name in saved.domain_columns
+        if name not in table.types and not table.is_filename(name)
+    ]
+    if absent:
+        return {}, (
+            "Which domains the correction was fitted on is not marked: the files have no column "
+            f"{listed(absent)}."
+        )
+    names = enumerate(saved.domain_columns)
+    keys = {f"eqrm_domain_{place}": table.domain(name) for place, name in names}
+    return keys, f"The column {SEEN!r} marks the domains that it was fitted on."
 
-    before: bool
-    keys: Mapping[str, str]
-    seen: SeenDomains | None
-    sentence: str
 
-    @classmethod
-    def of(cls, table: TableFiles, saved: SavedCorrection) -> _SeenMarks:
-        """What the files, and the correction, know of the domains."""
-        table.refuse_later(SEEN)
-        absent = [
-            name
-            for name in saved.domain_columns
-            if name not in table.types and not table.is_filename(name)
-        ]
-        if absent:
-            told = (
-                "Which domains the correction was fitted on is not marked: the files have no "
-                f"column {listed(absent)}."
-            )
-            return cls(SEEN in table.types, {}, None, told)
-        names = enumerate(saved.domain_columns)
-        keys = {f"eqrm_domain_{place}": table.domain(name) for place, name in names}
-        told = f"The column {SEEN!r} marks the domains that it was fitted on."
-        return cls(SEEN in table.types, keys, saved.seen, told)
+def _marked(batch: Any, keys: Sequence[str], fitted: SeenDomains) -> Any:
+    """The Arrow batch with the column ``seen``, where it is known, and without the keys."""
+    import pyarrow
 
-    @property
-    def sql(self) -> str:
-        """The keys as further columns."""
-        return "".join(f", {sql} AS {name}" for name, sql in self.keys.items())
-
-    def marked(self, batch: Any) -> Any:
-        """The Arrow batch with the column, and without the keys."""
-        import pyarrow
-
-        flags = np.zeros(batch.num_rows, dtype=bool)
-        place = batch.schema.get_field_index(SEEN)
-        if self.before:
-            held = batch.column(place)
-            if held.null_count:
-                refuse_untrue(SEEN)
-            flags |= held.to_numpy(zero_copy_only=False)
-        if self.seen is not None and batch.num_rows:
-            held_keys = [batch.column(key).to_pylist() for key in self.keys]
-            flags |= self.seen.rows(joined_columns(held_keys))
-            batch = batch.drop_columns(list(self.keys))
-        if self.before:
-            return batch.set_column(place, SEEN, pyarrow.array(flags))
-        return batch if self.seen is None else batch.append_column(SEEN, pyarrow.array(flags))
+    flags = np.zeros(batch.num_rows, dtype=bool)
+    place = batch.schema.get_field_index(SEEN)
+    if place >= 0:
+        held = batch.column(place)
+        if held.null_count:
+            refuse_untrue(SEEN)
+        flags |= held.to_numpy(zero_copy_only=False)
+    if keys and batch.num_rows:
+        flags |= fitted.rows(joined_columns([batch.column(key).to_pylist() for key in keys]))
+    batch = batch.drop_columns(list(keys))
+    if place >= 0:
+        return batch.set_column(place, SEEN, pyarrow.array(flags))
+    return batch.append_column(SEEN, pyarrow.array(flags)) if keys else batch
 
 
 def _columns(table: TableFiles, saved: SavedCorrection, name: str) -> list[str]:

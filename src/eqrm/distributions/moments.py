@@ -107,7 +107,7 @@ def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
     m = risks.numel()
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
     if native.LIBRARY is not None and weights is None:
-        pivot, offset, centred, square = native.centre(risks.contiguous(), None)
+        pivot, offset, centred, square = native.centre(risks.contiguous())
     else:
         values = risks.numpy()
         pivot = float(values[0 if weights is None else weights.argmax()])  # as in moments

@@ -23,7 +23,7 @@ from eqrm.distributions.bandwidths import (
     spread_bandwidth,
 )
 from eqrm.distributions.kde import native
-from eqrm.distributions.kde.bulk_sums import LONG, BulkSums
+from eqrm.distributions.kde.bulk_sums import BulkSums
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.root import (
     RowQuantile,
@@ -43,6 +43,9 @@ from eqrm.level import Level
 
 Found = tuple[Tensor, Tensor | None, Tensor | None]
 """q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
+
+LONG = 8_192
+"""Above this many kernels passes over the risks themselves pay."""
 
 LARGE = 1e90
 """Squares of numbers of this size, and of ratios of two, are numbers; beyond, risks are solved for

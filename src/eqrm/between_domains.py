@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,6 @@ TINY = 1e-12
 """The smallest V tried, as a share of the variance of the measured risks and their noise."""
 
 Vector = npt.NDArray[np.float64]
-Numbers = TypeVar("Numbers", Tensor, Vector)
-"""Tensors or NumPy's arrays: one formula for both."""
 
 
 class Between(NamedTuple):
@@ -57,47 +55,33 @@ class Between(NamedTuple):
     error: Tensor
 
 
-def common_variance(loss_variances: Numbers, counts: Numbers) -> Numbers:
+def common_variance(loss_variances: Vector, counts: Vector) -> float:
     """The variance s² of the losses within domains, from those of each domain (m,).
 
     Weighted by (n−1)/(f + n − 1) with f = ``PRIOR_FREEDOM``, so that no domain outweighs all
     others however large it is. 0 where no domain has two examples.
     """
-    with np.errstate(all="ignore"):  # torch does not warn either
-        found: Numbers = _common(*_own(loss_variances, counts))
-    return found
+    known, own = _own(loss_variances, counts)
+    total = own.sum()
+    with np.errstate(over="ignore"):
+        return float((own * known).sum() / total) if total > 0.0 else 0.0
 
 
-def pooled_variances(loss_variances: Numbers, counts: Numbers) -> Numbers:
+def pooled_variances(loss_variances: Vector, counts: Vector) -> Vector:
     """The variance of the losses in each domain (m,), drawn towards that of all domains.
 
     A domain of n examples has n − 1 degrees of freedom of its own, and gets
     (f·s² + (n−1)·s_i²)/(f + n − 1), s² being the :func:`common_variance`; a domain with one
     example gets that.
     """
-    with np.errstate(all="ignore"):
-        known, own = _own(loss_variances, counts)
-        pooled: Numbers = own * known + (1.0 - own) * _common(known, own)
-    return pooled
+    known, own = _own(loss_variances, counts)
+    return own * known + (1.0 - own) * common_variance(loss_variances, counts)
 
 
-def _own(loss_variances: Any, counts: Any) -> tuple[Any, Any]:
+def _own(loss_variances: Vector, counts: Vector) -> tuple[Vector, Vector]:
     """Variances, 0 where there is none, and their shares (n−1)/(f + n − 1)."""
-    xp = _module_of(loss_variances)
-    freedom = xp.maximum(counts - 1, xp.zeros_like(loss_variances))
-    known = xp.where(freedom > 0.0, loss_variances, 0.0)
-    return known, freedom / (freedom + PRIOR_FREEDOM)
-
-
-def _common(known: Any, own: Any) -> Any:
-    """The mean of these variances, with these shares."""
-    total = own.sum()
-    return (own * known).sum() / _module_of(known).where(total > 0.0, total, 1.0)
-
-
-def _module_of(values: Any) -> Any:
-    """The module whose functions work on these values, torch or NumPy."""
-    return torch if isinstance(values, Tensor) else np
+    freedom = np.maximum(counts - 1, 0.0)
+    return np.where(freedom > 0.0, loss_variances, 0.0), freedom / (freedom + PRIOR_FREEDOM)
 
 
 def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = None) -> Between:

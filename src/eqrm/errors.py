@@ -7,7 +7,7 @@ Every error that a user can cause derives from :class:`EqrmError`, so that one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -118,11 +118,19 @@ class DomainDataError(EqrmError, ValueError):
             message = self.template.replace("{domain}", f"domain {index[-1]}")
         super().__init__(message)
 
-    def about(self, name: object, index: tuple[int, ...]) -> DomainDataError:
-        """The same error with another name and position of the domain that it is about."""
-        named = DomainDataError(self.template.replace("{domain}", f"domain {name!r}"), index)
-        named.template = self.template
-        return named
+
+@contextmanager
+def naming_domains(names: Sequence[object]) -> Iterator[None]:
+    """Put the name of a domain into an error that knows only its index; nothing without names."""
+    try:
+        yield
+    except DomainDataError as error:
+        if error.index is None or not names:
+            raise
+        shown = f"domain {names[error.index[-1]]!r}"
+        named = DomainDataError(error.template.replace("{domain}", shown), error.index)
+        named.template = error.template
+        raise named from None
 
 
 class TooFewDomainsError(DomainDataError):

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -86,16 +85,6 @@ class DomainRisks:
         found = [t.detach()[present].cpu() for t in (self.counts, self.values, self.loss_variances)]
         names = [self.names[i] for i in present.nonzero()[:, 0].tolist()]
         return MeasuredRisks.of(names, *found)
-
-    @contextmanager
-    def naming_errors(self) -> Iterator[None]:
-        """Put a domain's name into an error that knows only its index."""
-        try:
-            yield
-        except DomainDataError as error:
-            if error.index is None:
-                raise
-            raise error.about(self.names[error.index[-1]], error.index) from None
 
 
 def variances_of(squares: Tensor, counts: Tensor) -> Tensor:

@@ -79,12 +79,12 @@ def test_graphs_that_do_not_fit_together_are_refused(
     nodes: list[int], edges: list[int], index: list[list[int]], words: str
 ) -> None:
     with pytest.raises(DomainDataError, match=words):
-        Graphs.from_sizes(
+        Graphs(
             torch.zeros(3, 1, dtype=torch.long),
             torch.tensor(index),
             torch.zeros(2, 1, dtype=torch.long),
-            torch.tensor(nodes),
-            torch.tensor(edges),
+            torch.tensor(nodes).cumsum(0),
+            torch.tensor(edges).cumsum(0),
         )
 
 

@@ -289,3 +289,10 @@ def test_a_word_that_means_missing_among_numbers_makes_no_numbers(tmp_path: Path
 def test_dates_in_forms_that_are_not_read_are_refused(values: list[str]) -> None:
     with pytest.raises(DomainDataError, match="in one that is not read"):
         column_of("when", np.array(values))
+
+
+def test_a_test_table_has_the_missing_values_of_training() -> None:
+    frame = pd.DataFrame({"age": [31.0, 45.0, -9.0], "y": [0, 1, 0], "hospital": list("abc")})
+    table = read_table(frame, "y", "hospital", missing_values=["-9"])
+    found = read_test_table(frame, table).columns["age"]
+    assert np.isnan(found).tolist() == [False, False, True]

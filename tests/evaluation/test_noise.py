@@ -130,7 +130,7 @@ def test_the_ends_of_the_interval_are_where_the_likelihood_has_fallen_enough() -
 
 def pooled(world: World) -> np.ndarray:
     counts = torch.from_numpy(world.counts)
-    return pooled_variances(torch.from_numpy(world.variances), counts).numpy()
+    return pooled_variances(world.variances, counts.numpy())
 
 
 def test_where_risks_are_equal_the_sentence_names_the_largest_spread_possible() -> None:

@@ -74,13 +74,6 @@ class Graphs:
             )
 
     @classmethod
-    def from_sizes(
-        cls, x: Tensor, edge_index: Tensor, edge_attr: Tensor, nodes: Tensor, edges: Tensor
-    ) -> Graphs:
-        """From the number of nodes and of edges of each graph, (n,) each."""
-        return cls(x, edge_index, edge_attr, nodes.cumsum(0), edges.cumsum(0))
-
-    @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Graphs:
         """From the tensors in ``vars(graphs)``; other entries are ignored."""
         return cls(**{each.name: tensors[each.name] for each in fields(cls)})

@@ -31,9 +31,8 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Archive:
-    """What a file holds: its format, plain data and tensors by name."""
+    """What a file holds: plain data and tensors by name."""
 
-    format: str
     content: Any
     tensors: dict[str, Tensor]
 
@@ -106,7 +105,7 @@ def read_archive(
     if header.get("sha256") != content_digest(text, tensors):
         raise error(f"{path} is damaged: its content does not match its checksum. {remedy}".strip())
     try:
-        return Archive(found, json.loads(text), tensors)
+        return Archive(json.loads(text), tensors)
     except (ValueError, RecursionError):
         raise error(f"{path} is damaged: its description is not JSON. {remedy}".strip()) from None
 

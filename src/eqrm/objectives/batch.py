@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,16 +63,6 @@ class Batch:
     def num_present(self) -> Tensor:
         """How many domains have an example in the batch; does not wait for the device."""
         return self.domains.new_zeros(self.num_domains).index_fill(0, self.domains, 1).sum()
-
-    @contextmanager
-    def naming_errors(self) -> Iterator[None]:
-        """Put a domain's name into an error that knows only its index."""
-        try:
-            yield
-        except DomainDataError as error:
-            if error.index is None or not self.names:
-                raise
-            raise error.about(self.names[error.index[-1]], error.index) from None
 
     def rows_by_domain(self) -> dict[int, Tensor]:
         """The rows of each domain that is present, in the order of the domains.

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from eqrm.distributions.kde.native import total
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, naming_domains
 from eqrm.execution import being_transformed, can_fetch, can_look, has_kernels
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
@@ -79,7 +79,7 @@ class RiskObjective(Objective):
         risks = domain_risks(losses, domains, num_domains)
         if torch.compiler.is_compiling():  # cannot trace the naming of errors
             return self._of_processes(risks)
-        with risks.naming_errors():
+        with naming_domains(risks.names):
             return self._of_processes(risks)
 
     def kernel(self, num_domains: int) -> Kernel | None:
@@ -129,7 +129,7 @@ class RiskObjective(Objective):
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         """One update of the whole predictor."""
         losses = batch.weighted(predictor.losses(predictor(batch.x, batch.domains), batch.y))
-        with batch.naming_errors():
+        with naming_domains(batch.names):
             loss = self(losses, batch.domains, batch.num_domains)
         yield Update(loss, tuple(predictor.parameters()))
 

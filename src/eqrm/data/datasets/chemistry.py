@@ -141,11 +141,11 @@ def graphs_of(molecules: Iterable[Any]) -> Graphs:
         sizes.append((molecule.GetNumAtoms(), 2 * molecule.GetNumBonds()))
     if not sizes:
         raise DomainDataError("At least one molecule is needed, got none.")
-    nodes_and_edges = torch.tensor(sizes)
-    return Graphs.from_sizes(
+    ends = torch.tensor(sizes).cumsum(0)
+    return Graphs(
         x=torch.from_numpy(np.array(atoms, dtype=np.uint8)),
         edge_index=torch.from_numpy(np.array(edges, dtype=np.int16).reshape(-1, 2).T.copy()),
         edge_attr=torch.from_numpy(np.array(bonds, dtype=np.uint8).reshape(-1, 3)),
-        nodes=nodes_and_edges[:, 0],
-        edges=nodes_and_edges[:, 1],
+        node_ends=ends[:, 0],
+        edge_ends=ends[:, 1],
     )

@@ -184,18 +184,15 @@ def _md5(path: Path, compressed: bool) -> str:
     return digest.hexdigest()
 
 
-def unpack(archive: Path, folder: Path, limit: int | None = None) -> list[Path]:
+def unpack(archive: Path, folder: Path) -> list[Path]:
     """Unpack a zip or tar archive; what lies at its top goes into ``folder``.
 
-    Everything is unpacked beside the folder first, and then moved into it. ``limit`` is how
-    many bytes may come out, by default that of :func:`~eqrm.files.reading.unpack_limit`.
+    Everything is unpacked beside the folder first, and then moved into it.
     """
-    if limit is None:
-        limit = unpack_limit(archive.stat().st_size)
-        refuse_zip_growth(archive)
+    left = unpack_limit(archive.stat().st_size)
+    refuse_zip_growth(archive)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as draft:
-        left = limit
         with _sound(archive):
             for name, content in _files(archive):
                 with content:

@@ -93,9 +93,8 @@ def _from_files(folder: Path) -> Stored:
     # Each bond is listed once: an edge there, and an edge back.
     both = torch.stack([pairs, pairs.flip(1)], 1).reshape(-1, 2)
     try:
-        graphs = Graphs.from_sizes(
-            x, both.T.contiguous(), bonds.repeat_interleave(2, 0), nodes, 2 * edges
-        )
+        both_ways = both.T.contiguous(), bonds.repeat_interleave(2, 0)
+        graphs = Graphs(x, *both_ways, nodes.cumsum(0), 2 * edges.cumsum(0))
     except DomainDataError as error:
         raise DataFileError(f"The files in {raw} do not belong together: {error}") from None
     ids, scaffolds = _scaffolds(folder, len(graphs))

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import Problems
-from eqrm.data.tables.columns import Column, absent_in, is_numbers
+from eqrm.data.tables.columns import Column, absent_in
+from eqrm.data.tables.encoded_columns import kind_held
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.frames import refuse_absent
-from eqrm.data.tables.kinds import CATEGORY, DATE, DOMAIN, NUMBER, TARGET, written_dates
+from eqrm.data.tables.kinds import CATEGORY, DOMAIN, NUMBER, TARGET, written_dates
 from eqrm.data.tables.sources import MEMORY, Data, FileSource, FrameSource, source_of
 from eqrm.data.tables.table import NO_ROWS, Table
 from eqrm.domains import DomainKey, NumberedDomains, joined_columns, number_domains
@@ -186,14 +187,14 @@ def _with_dates(name: str, times: Column | None) -> Column | None:
     return times if found is None else found[0]
 
 
-def read_test_table(data: Data, like: Table, missing_values: Collection[str] = ()) -> Table:
+def read_test_table(data: Data, like: Table) -> Table:
     """The same columns from other files, each of the kind that it has in this table."""
-    kinds = dict.fromkeys(like.numbers, NUMBER) | dict.fromkeys(like.categories, CATEGORY)
-    kinds |= dict.fromkeys(like.dates, DATE)
-    kinds |= {like.target_name: NUMBER if is_numbers(like.target) else CATEGORY}
+    kinds = {name: kind_held(column) for name, column in like.columns.items()}
+    kinds |= {like.target_name: kind_held(like.target)}
     kinds |= dict.fromkeys(like.domain_key.columns, DOMAIN)
     kinds |= {} if like.weights is None else {like.weight_name: NUMBER}
-    columns = read_columns(data, kinds, missing_values=missing_values, forms=like.date_forms)
+    missing = like.missing_values
+    columns = read_columns(data, kinds, missing_values=missing, forms=like.date_forms)
     domains: Any = _joined(columns, like.domain_key.columns)
     return Table(
         {name: columns[name] for name in like.columns},

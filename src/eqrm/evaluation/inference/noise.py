@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtrc
 
 from eqrm.between_domains import (
     between_arrays,
@@ -106,13 +107,12 @@ class NoiseSplit(Finding):
                 "sampling noise; risks differ between domains by a standard deviation of "
                 f"{self.spread_variance**0.5:.3g}."
             )
-        share = f"{round(100.0 * self.noise_share)}% of the variance"
         median = ""
         if abs(self.noise_share - self.median_noise_share) >= UNEQUAL:
-            median = f" ({round(100.0 * self.median_noise_share)}% in the median domain)"
+            median = f" ({self.median_noise_share:.0%} in the median domain)"
         return (
-            f"Sampling noise explains {share} of the {self.domains} measured risks{median}; "
-            f"{self._spread_in_words()}."
+            f"Sampling noise explains {self.noise_share:.0%} of the variance of the "
+            f"{self.domains} measured risks{median}; {self._spread_in_words()}."
         )
 
     @property
@@ -146,17 +146,19 @@ class NoiseSplit(Finding):
             "not be the worst domains."
         )
         if self.noise_share >= MUCH:
-            share = f"{round(100.0 * self.noise_share)}%"
-            where = "."
+            where = ""
             if self.median_noise_share < MUCH:
-                median = f"{round(100.0 * self.median_noise_share)}%"
-                where = f", most of it in small domains ({median} in the median domain)."
-            return f"{share} of the spread of the measured risks is sampling noise{where} {advice}"
-        if self.tail_noise_share >= MUCH:
-            share = f"{round(100.0 * self.tail_noise_share)}%"
+                median = f"{self.median_noise_share:.0%} in the median domain"
+                where = f", most of it in small domains ({median})"
             return (
-                f"Beyond the {self.alpha:.4g}-quantile, {share} of the distance to the mean is "
-                f"sampling noise: the tail consists of domains with few examples. {advice}"
+                f"{self.noise_share:.0%} of the spread of the measured risks is sampling "
+                f"noise{where}. {advice}"
+            )
+        if self.tail_noise_share >= MUCH:
+            return (
+                f"Beyond the {self.alpha:.4g}-quantile, {self.tail_noise_share:.0%} of the "
+                "distance to the mean is sampling noise: the tail consists of domains with few "
+                f"examples. {advice}"
             )
         return None
 
@@ -188,7 +190,7 @@ def noise_split(risks: Any, counts: Any, loss_variances: Any, alpha: LevelLike =
         mean=mean,
         total_variance=float(values.var(ddof=1)),
         noise_variance=average,
-        loss_variance=float(common_variance(own, numbers)),
+        loss_variance=common_variance(own, numbers),
         spread_variance=spread,
         spread_low=low**0.5,
         spread_high=high**0.5,
@@ -237,8 +239,6 @@ def cochran_q(risks: Vector, variances: Vector) -> tuple[float, float]:
 
     If they are, Q is χ² with m − 1 degrees of freedom. Infinite where risks without noise differ.
     """
-    from scipy.special import chdtrc
-
     if np.ptp(risks) == 0.0:
         return 0.0, 1.0
     if not variances.all():

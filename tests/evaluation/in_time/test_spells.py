@@ -24,7 +24,6 @@ from eqrm.evaluation.inference.in_time.spells import (
     _in_regimes,
     block_length,
     exceedance_correlation,
-    spell_evidence,
     spell_evidences,
 )
 
@@ -86,14 +85,14 @@ def test_long_stays_are_refused_that_correlations_do_not_tell_from_ar_sequences(
 
 
 def test_the_likelihood_of_short_spells_is_that_of_ranks() -> None:
-    risks = autoregressive(np.random.default_rng(8), 1, 200, 0.6)[0]
-    assert spell_evidence(np.exp(3 * risks)) == spell_evidence(risks)
+    risks = autoregressive(np.random.default_rng(8), 1, 200, 0.6)
+    assert spell_evidences(np.exp(3 * risks)) == spell_evidences(risks)
 
 
 @pytest.mark.parametrize("domains", [30, 200, 900])
 def test_many_sequences_at_once_have_the_evidence_of_each_alone(domains: int) -> None:
     risks = autoregressive(np.random.default_rng(11), 20, domains, 0.6)
-    assert spell_evidences(risks) == [spell_evidence(each) for each in risks]
+    assert spell_evidences(risks) == [spell_evidences(each[None])[0] for each in risks]
 
 
 def test_a_noisy_ar_sequence_has_the_likelihood_of_its_covariance() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaincinv, gammaln
 
 from eqrm.checks import number, one_of
 from eqrm.evaluation.inference.certificates import assumption_about
@@ -148,8 +149,6 @@ def _equal_level_limits(domains: int, confidence: float) -> tuple[Vector, Vector
 
 def _beta_limits(domains: int, ranks: Ranks, level: float) -> tuple[Vector, Vector]:
     """An interval for each U_(r) ~ Beta(r, m+1−r), missed with probability ``level``."""
-    from scipy.special import betaincinv
-
     tail = level / 2.0
     lower: Vector = betaincinv(ranks, domains + 1 - ranks, tail)
     return lower, 1.0 - betaincinv(domains + 1 - ranks, ranks, tail)
@@ -208,8 +207,6 @@ def probability_within(domains: int, ranks: Ranks, lower: Vector, upper: Vector)
 
 def _poisson_law(mean: float, longest: int) -> Vector:
     """P(Poisson(mean) = 0, 1, …, longest), cut where it is below 1e-20."""
-    from scipy.special import gammaln
-
     if mean <= 0.0:
         return np.ones(1)
     length = min(longest, int(mean + 10.0 * math.sqrt(mean) + 40.0))

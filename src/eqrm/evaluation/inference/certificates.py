@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import betainc
 
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, OPEN_FRACTION, number
 from eqrm.errors import SettingError, TooFewDomainsError
@@ -231,8 +232,6 @@ ROUNDING = 1e-12
 @lru_cache(maxsize=4096)
 def at_least(successes: int, trials: int, probability: float) -> float:
     """P(Binomial(trials, probability) ≥ successes)."""
-    from scipy.special import betainc
-
     if not 0 < successes <= trials:
         return float(successes <= 0)
     return float(betainc(successes, trials - successes + 1, probability))
@@ -244,7 +243,6 @@ def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
 
     R_(k) < q means that k or more risks lie below q: P ≤ P(Binomial(m, α) ≥ k).
     """
-    from scipy.special import betainc
 
     def is_enough(rank: int) -> bool:
         return bool(betainc(rank, domains - rank + 1, alpha) <= miss * (1.0 + ROUNDING))
@@ -337,7 +335,6 @@ def _trials_needed(alpha: float, miss: float, above: int) -> int:
     allowed = miss * (1.0 + ROUNDING)
     if above == 1 and alpha > 0.0:  # α^m ≤ miss
         return max(1, math.ceil(math.log(allowed) / math.log(alpha)))
-    from scipy.special import betainc  # bdtr takes fewer than 2^31 trials
 
     def is_enough(trials: int) -> bool:
         return bool(betainc(trials - above + 1.0, float(above), alpha) <= allowed)

@@ -96,11 +96,7 @@ def checked_risks(risks: Any, what: str = "Risks", at_least: int = 2, first: int
 
 
 def without_rounding(risks: Vector) -> Vector:
-    """The risks; all equal if they differ by rounding alone, as where every row has one loss.
-
-    >>> without_rounding(np.array([np.log(2.0), np.log(2.0) + 1e-15])).tolist()
-    [0.6931471805599453, 0.6931471805599453]
-    """
+    """The risks; all equal if they differ by rounding alone, as where every row has one loss."""
     differ = np.ptp(risks) > SAME * np.abs(risks).max()
     return risks if differ else np.full_like(risks, risks[0])
 

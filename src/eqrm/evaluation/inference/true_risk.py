@@ -18,6 +18,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import betaincinv, rel_entr, xlogy
 
 from eqrm.checks import CONFIDENCE, number, one_of
 from eqrm.errors import SettingError
@@ -145,7 +146,15 @@ def _upper_bounds(
     """A function from η to the bounds u (m,) in the units of the losses, and m."""
     values = checked_risks(risks)
     numbers = checked_counts(counts, values.size)
-    low, width = _in_range(values, loss_range)
+    low, high = checked_range(loss_range, "loss_range")
+    width = high - low
+    refuse_first(
+        (values < low - 1e-9 * width) | (values > high + 1e-9 * width),
+        values,
+        f"The risk of {{domain}} is {{value:g}}, outside loss_range ({low:g}, {high:g}). A "
+        "certificate for the true risk needs bounded losses: give their range, or clip them "
+        "before they are averaged.",
+    )
     one_of(method, METHODS, "method")
     means, variances = np.clip((values - low) / width, 0.0, 1.0), None
     if loss_variances is not None:
@@ -167,20 +176,6 @@ def _upper_bounds(
     return uppers_at, values.size
 
 
-def _in_range(risks: Vector, loss_range: tuple[float, float]) -> tuple[float, float]:
-    """The least loss, and the width of the range that all risks must lie in."""
-    low, high = checked_range(loss_range, "loss_range")
-    slack = 1e-9 * (high - low)
-    refuse_first(
-        (risks < low - slack) | (risks > high + slack),
-        risks,
-        f"The risk of {{domain}} is {{value:g}}, outside loss_range ({low:g}, {high:g}). A "
-        "certificate for the true risk needs bounded losses: give their range, or clip them "
-        "before they are averaged.",
-    )
-    return low, high - low
-
-
 def kl(means: Vector, counts: Vector, miss: float) -> Vector:
     """The largest u with n·KL(mean ‖ u) ≤ log(1/η), KL of two Bernoulli laws.
 
@@ -188,8 +183,6 @@ def kl(means: Vector, counts: Vector, miss: float) -> Vector:
     digit, from above: KL is convex in u, so that none goes below the solution. They begin at the
     lower of two bounds, one of which is Hoeffding's mean + √(log(1/η)/2n) (Theorem 1).
     """
-    from scipy.special import rel_entr, xlogy
-
     target, others = math.log(1.0 / miss) / counts, 1.0 - means
     some = np.where(others > 0.0, others, 1.0)
     # KL(p ‖ u) ≥ p·log p + (1−p)·log((1−p)/(1−u)), which has an inverse.
@@ -220,8 +213,6 @@ def bernstein(means: Vector, counts: Vector, miss: float, variances: Vector) -> 
 
 def clopper_pearson(means: Vector, counts: Vector, miss: float) -> Vector:
     """Clopper and Pearson's bound for losses that are 0 or 1, exact."""
-    from scipy.special import betaincinv
-
     errors = np.rint(means * counts)
     some_right = errors < counts
     safe = np.where(some_right, errors, 0.0)

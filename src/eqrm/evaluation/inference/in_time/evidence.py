@@ -15,6 +15,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import betaln, xlog1py, xlogy
 
 from eqrm.data.hashed_draws import hashed, uniform
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks
@@ -114,9 +115,6 @@ def log_miss_factors(missed: Any, share: float) -> Vector:
 
     Each is the likelihood ratio of a higher share θ: θ/share for a miss, (1−θ)/(1−share) otherwise,
     for odds of missing that are 1.5, 2.5, 5, 15 and 100 times as high.
-
-    >>> np.exp(log_miss_factors([True, False], 0.1)).round(2)[:, 0]
-    array([1.43, 0.95])
     """
     odds = np.array([1.5, 2.5, 5.0, 15.0, 100.0])
     larger = odds * share / (1.0 - share + odds * share)
@@ -143,8 +141,6 @@ def miss_rate_interval(
     Robbins' (1970) mixture: p is excluded once B(a+s, b+f)/B(a, b) / (p^s (1−p)^f) ≥ 1/δ, s misses
     and f others, with a Beta(a, b) law of mean ``share`` and a = 1.
     """
-    from scipy.special import betaln, xlog1py, xlogy
-
     if domains == 0:
         return 0.0, 1.0
     held = domains - misses
@@ -154,18 +150,15 @@ def miss_rate_interval(
     def excluded(p: float) -> bool:
         return bool(mixture - xlogy(misses, p) - xlog1py(held, -p) >= 0.0)
 
-    middle = misses / domains
-    low = 0.0 if not excluded(0.0) else _edge(excluded, 0.0, middle)
-    high = 1.0 if not excluded(1.0) else _edge(excluded, 1.0, middle)
-    return low, high
+    def limit(outside: float) -> float:
+        """The last p that is excluded between an end and what was seen; the end if none is."""
+        inside = misses / domains
+        for _ in range(60 if excluded(outside) else 0):
+            middle = 0.5 * (outside + inside)
+            outside, inside = (middle, inside) if excluded(middle) else (outside, middle)
+        return outside
 
-
-def _edge(excluded: Any, outside: float, inside: float) -> float:
-    """The limit between a p that is excluded and one that is not, on the outer side."""
-    for _ in range(60):
-        middle = 0.5 * (outside + inside)
-        outside, inside = (middle, inside) if excluded(middle) else (outside, middle)
-    return outside
+    return limit(0.0), limit(1.0)
 
 
 MOST_EDGES = 20

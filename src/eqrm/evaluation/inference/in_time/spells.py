@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, ndtr, ndtri
 
 from eqrm.checks import CONFIDENCE
 from eqrm.errors import TooFewDomainsError
@@ -53,12 +54,10 @@ class SpellCertificate(Certificate):
 
     @property
     def estimated(self) -> str:
-        """Why the confidence is approximate."""
         return "the length of spells is estimated"
 
     @property
     def assumption(self) -> str:
-        """What must be true of new domains, as a clause."""
         return (
             f"new domains and these {self.domains} belong to a stationary sequence whose spells "
             f"are short (estimated block length {self.block_length:.1f}: they count as "
@@ -82,7 +81,7 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
     (True, True)
     """
     values = checked_risks(risks)
-    return bound_by_evidence(values, alpha, confidence, spell_evidence(values))
+    return bound_by_evidence(values, alpha, confidence, spell_evidences(values[None])[0])
 
 
 def bound_by_evidence(
@@ -103,11 +102,14 @@ def bound_by_evidence(
         )
         raise _too_few(values.size, max(least, values.size + 1), what)
     block = block_length(values, level)
-    rank = _rank(values.size, level, 1.0 - asked, block)
-    if rank is None:
+    ranks = np.arange(1, values.size + 1) / block
+    misses = betainc(ranks, values.size / block - ranks + 1.0, level)
+    enough = misses <= (1.0 - asked) * (1.0 + ROUNDING)
+    if not enough.any():
         least = math.ceil(domains_needed(level, asked) * block)
         what = f"{values.size} domains in blocks of about {block:.1f} are too few"
         raise _too_few(values.size, max(least, values.size + 1), what)
+    rank = int(enough.argmax()) + 1
     return SpellCertificate(
         bound=float(np.partition(values, rank - 1)[rank - 1]),
         confidence=asked,
@@ -129,8 +131,6 @@ def block_length(values: Vector, level: float) -> float:
     normal scores of the risks, carried over to such indicators as in a Gaussian sequence. Both sums
     end where pairs of correlations are no longer positive (Geyer 1992).
     """
-    from scipy.special import ndtri
-
     if np.ptp(values) == 0.0:
         return 1.0
     scores = ndtri((midranks(values) - 0.5) / values.size)
@@ -147,8 +147,6 @@ def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:
 
     Plackett's identity: ∫_0^ρ φ₂(z, z; t) dt / α(1−α), by Gauss and Legendre's rule.
     """
-    from scipy.special import ndtri
-
     z = float(ndtri(alpha))
     nodes, weights = np.polynomial.legendre.leggauss(24)
     angles = np.arcsin(np.clip(correlations, -0.999, 0.999))
@@ -156,14 +154,6 @@ def exceedance_correlation(correlations: Vector, alpha: float) -> Vector:
     at = np.sin(angles[:, None] * (nodes + 1.0) / 2.0)
     sums = (np.exp(-z * z / (1.0 + at)) * weights).sum(axis=1) * angles / 2.0
     return np.asarray(sums / (2.0 * math.pi * alpha * (1.0 - alpha)))
-
-
-def _rank(domains: int, alpha: float, miss: float, block: float) -> int | None:
-    from scipy.special import betainc
-
-    ranks = np.arange(1, domains + 1) / block
-    enough = betainc(ranks, domains / block - ranks + 1.0, alpha) <= miss * (1.0 + ROUNDING)
-    return int(enough.argmax()) + 1 if enough.any() else None
 
 
 def _correlations(values: Vector, lags: int) -> Vector:
@@ -219,8 +209,8 @@ class SpellEvidence:
     odds: float
 
 
-def spell_evidence(risks: Vector) -> SpellEvidence:
-    """What the order of risks (m,) says about the length of spells.
+def spell_evidences(risks: Matrix) -> list[SpellEvidence]:
+    """What the order of risks says about the length of spells, for each sequence of them (n, m).
 
     Sequences in regimes jump between levels and stay there for a geometric number of domains; noisy
     AR(1) sequences move gradually. Both give a likelihood to the ranks of the risks alone (the
@@ -231,13 +221,6 @@ def spell_evidence(risks: Vector) -> SpellEvidence:
     which neighbours alternate have short spells only.
     Of 800 domains and more, every (m // 400)-th is used.
     """
-    return spell_evidences(risks[None])[0]
-
-
-def spell_evidences(risks: Matrix) -> list[SpellEvidence]:
-    """:func:`spell_evidence` of each of several sequences of the same length (n, m)."""
-    from scipy.special import ndtri
-
     apart = max(1, risks.shape[1] // (2 * REFERENCE))
     thinned = risks[:, ::apart]
     domains = thinned.shape[1]
@@ -321,8 +304,6 @@ def _forward(
 def _densities(mixtures: tuple[Mixture, ...], copies: int) -> tuple[Vector, Vector]:
     """Shares (regimes, mixtures) of mixtures of as many regimes, and the density of each over that
     of its mixture at each rank (ranks, regimes, mixtures · copies)."""
-    from scipy.special import ndtr
-
     at = (np.arange(_RANKS) + 0.5) / _RANKS
     weights = np.array([shares for _, shares in mixtures]).T
     densities = np.empty((_RANKS, *weights.shape))

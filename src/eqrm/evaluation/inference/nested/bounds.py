@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import betainc, xlog1py
 
 from eqrm.checks import CONFIDENCE, one_of
 from eqrm.evaluation.inference.certificates import (
@@ -215,8 +216,6 @@ def _shares_needed(groups: int, alpha: float, miss: float) -> tuple[float, float
     The logarithms in :func:`_log_e_value` are concave in shares. So for a given mean their sum is
     largest if all shares are equal, and smallest if they are 0 and 1. In steps of 1/256.
     """
-    from scipy.special import xlog1py
-
     halves, log_weights = _stakes()
     means = np.linspace(0.0, 1.0, 257)
     with np.errstate(divide="ignore"):
@@ -253,8 +252,6 @@ def _stakes() -> tuple[Vector, Vector]:
 
 def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[float], bool]:
     """Whether a risk is a bound, by the mean share of the groups as that of independent domains."""
-    from scipy.special import betainc
-
     miss = 1.0 - confidence
     number = effective_number(nested, alpha, miss)
     if alpha**number > miss * (1.0 + ROUNDING):

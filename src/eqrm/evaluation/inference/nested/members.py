@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from eqrm.domains import number_domains
 from eqrm.errors import DomainDataError, Setting
@@ -87,8 +88,6 @@ class NestedRisks:
     @cached_property
     def likeness(self) -> float:
         """The correlation of the normal scores of two members of a group, at least 0 (ANOVA)."""
-        from scipy.special import ndtri
-
         sizes, total = self.sizes, self.risks.size
         if total == len(self):
             return 0.0
@@ -137,8 +136,6 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     with groups as small as those that matter above the quantile.
     As in survey statistics (Korn & Graubard 1998), n is lowered because v rests on few groups.
     """
-    from scipy.special import ndtri, stdtrit
-
     number, binomial = len(nested), alpha * (1.0 - alpha)
     # Not mean_share_up_to: a share that equals alpha must not fall below it by rounding.
     quantile, _ = nested.first_risk(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -203,18 +202,3 @@ def test_domains_of_one_time_shift_the_windows() -> None:
     plan = BacktestPlan.of(certify=30, judge=10, levels=[0.9])
     (window,) = windows_of(plan, ordered(np.repeat([0, 1], [31, 40])))
     assert (len(window.certify), len(window.judge)) == (31, 40)
-
-
-@pytest.mark.full
-def test_shares_of_exchangeable_domains_are_as_expected() -> None:
-    """The mean share, and the number of windows below the level, in 1,000 worlds."""
-    rng = np.random.default_rng(8)
-    for certify, judge in ((45, 30), (60, 20)):
-        rows = [
-            found_on(rng.normal(size=240), certify=certify, judge=judge, levels=[0.9]).pooled[0]
-            for _ in range(500)
-        ]
-        shares, below = ([getattr(row, key) for row in rows] for key in ("share", "windows_below"))
-        for values, expected in ((shares, rows[0].expected), (below, rows[0].expected_below)):
-            error = np.std(values) / math.sqrt(len(values))
-            assert np.mean(values) == pytest.approx(expected, abs=4.0 * error)

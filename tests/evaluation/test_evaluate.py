@@ -279,17 +279,6 @@ def test_clip_bounds_the_log_loss() -> None:
     assert found.bounds == pytest.approx((0.0, np.log(1000)))
 
 
-def test_an_evaluation_survives_json(tmp_path: Path) -> None:
-    import json
-
-    frame = world()
-    found = eqrm.evaluate(frame, domains="hospital", labels="y", predictions=["erm", "eqrm"])
-    again = eqrm.Evaluation.from_dict(json.loads(found.to_json()))
-    assert again.to_dict() == found.to_dict()
-    with pytest.raises(eqrm.errors.DomainDataError, match="not an evaluation"):
-        eqrm.Evaluation.from_dict({"format": "something else"})
-
-
 @pytest.mark.parametrize("kind", ["datetime64[ns]", "date", "bool", "category", "int8"])
 def test_domains_of_any_type_have_the_same_names_everywhere(kind: str, tmp_path: Path) -> None:
     days = pd.Series(pd.date_range("2024-01-01", periods=2)[np.arange(6) % 2])

@@ -99,6 +99,7 @@ def test_duckdb_draws_nothing_into_the_output(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
+        ({"format": "something else"}, "not an evaluation"),
         ({"loss": ["x"]}, "some values are wrong"),
         ({"bounds": [0.0, 0.001]}, "losses are said to be between 0 and 0.001, and the risks of"),
         ({"bounds": 3}, "damaged"),

@@ -65,13 +65,6 @@ def test_domains_that_are_numbers_in_one_file_are_paired_with_texts_in_another(
     assert found["B"].risks.tolist() == [5.0, 6.0]
 
 
-NA_DOMAINS = pd.array(["a", None, "b", "b"], dtype="string")
-
-
-NA_ROWS = pd.DataFrame({"d": NA_DOMAINS, "e": 1, "loss": LOSSES})
-NA_TABLE = pd.DataFrame({"d": NA_DOMAINS, "n": 2, "mean": LOSSES, "variance": 1.0})
-
-
 BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
 
 
@@ -102,11 +95,6 @@ def test_an_accumulator_refuses_what_is_not_one_loss_per_domain(losses: Any) -> 
         gathered.update(losses, ["a", "b"])
     gathered.update(pd.Series([1.0, 2.0], index=[7, 8]), pd.Series(["a", "b"]))
     assert gathered.compute().risks.tolist() == [1.0, 2.0]
-
-
-def test_an_accumulator_refuses_a_state_that_is_none() -> None:
-    with pytest.raises(DomainDataError, match="The state must hold"):
-        eqrm.evaluation.RiskAccumulator().load_state_dict({"count": [1]})
 
 
 @pytest.mark.parametrize("scale", [5e-324, 1e150])

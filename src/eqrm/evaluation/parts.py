@@ -23,7 +23,7 @@ from eqrm.checks import Problems
 from eqrm.data.tables.files import find_files
 from eqrm.domains import DomainKey, named_domains
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
-from eqrm.evaluation.evaluate import evaluation_of, measured_predictors
+from eqrm.evaluation.evaluate import evaluation_of, is_files, measured_predictors
 from eqrm.evaluation.evaluated_domains import Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
@@ -38,7 +38,6 @@ from eqrm.text import listed, shortened
 PART, FORMAT = "a part of an evaluation", "eqrm part of an evaluation 1"
 ENDS = 65_536
 """Bytes at the beginning and the end of a file that, with its size, tell files apart."""
-LONGEST_REASON = 200
 FORGED = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
 """What a file raises that holds other things than a part."""
 
@@ -104,7 +103,7 @@ class EvaluatedPart:
                 None if seen is None else frozenset(map(str, seen)),
             )
         except (EqrmError, *FORGED) as error:
-            wrong = shortened(repr(error), LONGEST_REASON)
+            wrong = shortened(repr(error), 200)
             raise DataFileError(f"{path} is damaged: {wrong}.") from None
 
 
@@ -130,8 +129,14 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
             f"A part does not hold the times of its rows: leave out {Setting('order')}. Merged "
             "domains are in the order of time where their names are dates."
         )
-    groups = list(data.values()) if isinstance(data, Mapping) else [data]
-    files = [path for group in groups for path in find_files(_as_list(group))]
+    files = []
+    for group in data.values() if isinstance(data, Mapping) else [data]:
+        if not is_files(group):
+            raise SettingError(
+                f"A part is measured on files, got {type(group).__name__}. In memory, gather "
+                "losses with eqrm.evaluation.RiskAccumulator, which merges too."
+            )
+        files += find_files([group] if isinstance(group, (str, Path)) else group)
     found = measured_predictors(data, spec)
     first = next(iter(found.values()))
     seen = [each.facts.seen for each in found.values() if each.facts.seen is not None]
@@ -259,17 +264,6 @@ def _spec_of(measures: Mapping[str, Any], references: bool | None) -> Measuremen
         nesting=None
         if within is None
         else DomainKey.of(measures["domains"][: -len(within)], within),
-    )
-
-
-def _as_list(group: Any) -> list[str | Path]:
-    if isinstance(group, (str, Path)):
-        return [group]
-    if isinstance(group, (list, tuple)) and all(isinstance(p, (str, Path)) for p in group):
-        return list(group)
-    raise SettingError(
-        f"A part is measured on files, got {type(group).__name__}. In memory, gather losses with "
-        "eqrm.evaluation.RiskAccumulator, which merges too."
     )
 
 

@@ -106,7 +106,7 @@ def references_of(
             rows = int(each.risks.counts.sum()) * len(measured)
             notes[_too_many(rows, spec)] = None
             continue
-        predicted = Predicted.of(each, domains, metric)
+        predicted = Predicted.of(each.rows, each.risks.domains, domains, metric)
         skills[name] = predicted.skill(predicted.rows.prediction)
         refusal = predicted.refusal()
         if refusal:
@@ -130,13 +130,12 @@ class Predicted:
     metric: Metric
 
     @classmethod
-    def of(cls, measured: Measured, domains: Sequence[Name], metric: Metric) -> Predicted:
-        """Rows of domains that are not evaluated are left out."""
+    def of(
+        cls, rows: RowsOfPredictions, names: Sequence[Name], domains: Sequence[Name], metric: Metric
+    ) -> Predicted:
+        """Rows, numbered by all ``names``; those of domains that are not evaluated are left out."""
         place = {str(name): i for i, name in enumerate(domains)}
-        number = np.array([place.get(str(name), -1) for name in measured.risks.domains])
-        rows = measured.rows
-        if rows is None:
-            raise TypeError("the rows of this predictor are not known")
+        number = np.array([place.get(str(name), -1) for name in names])
         ids = number[rows.domain]
         order = np.argsort(ids, kind="stable")[int((ids < 0).sum()) :]
         sorted_rows = RowsOfPredictions(

@@ -19,11 +19,6 @@ def decimals(value: float, error: float | None) -> int:
     The rule of the Particle Data Group: of the error's first three digits, 100 to 354 keep two
     digits, 355 to 949 keep one, and from 950 on the error counts as 1000. Without an error,
     three digits of the number itself.
-
-    >>> decimals(0.8273, 0.0119), decimals(0.827, 0.0367), decimals(827.3, 94.0)
-    (3, 2, -1)
-    >>> decimals(0.00012345, None)
-    6
     """
     if error is None or not math.isfinite(error) or error <= 0.0:
         if value == 0.0 or not math.isfinite(value):
@@ -40,11 +35,7 @@ def decimals(value: float, error: float | None) -> int:
 
 
 def rounded(value: float, places: int) -> str:
-    """A number with this many decimals; a negative number of decimals rounds to tens, hundreds, ….
-
-    >>> rounded(0.8273, 3), rounded(827.3, -1), rounded(-0.0001, 2)
-    ('0.827', '830', '0.00')
-    """
+    """A number with this many decimals; negative ones round to tens, hundreds, …."""
     if not math.isfinite(value):
         return f"{value:g}"
     if abs(value) >= 1e15 or (value != 0.0 and places > MOST_DECIMALS - 1):

@@ -83,7 +83,6 @@ def write_report(
     table: RiskTable | None = None,
     summary: Summary | None = None,
     answer: Answer | None = None,
-    confidence: float = 0.95,
 ) -> None:
     """Write the report of an evaluation to ``path``: whole, or not at all, and under 1 MB.
 
@@ -92,8 +91,7 @@ def write_report(
     and tests; its level is where the slider starts. ``answer`` is the verdict, by default which
     model has the lowest quantile of risk at that level. Certificates have the table's confidence.
     """
-    shown = table or evaluation.risk_table(confidence=confidence)
-    page = report_html(evaluation, shown, summary, answer, command)
+    page = report_html(evaluation, table, summary, answer, command)
     with whole_file(Path(path)) as draft:
         draft.write_text(page, encoding="utf-8", newline="\n")  # the policy holds its hashes
 
@@ -278,7 +276,7 @@ def assembled_page(
 ) -> str:
     """A page of the report's kind: a template and scripts of ``assets``, and its data as JSON.
 
-    ``values`` are for the template, which escapes them.
+    ``values`` are for the template, which escapes each by :func:`eqrm.markup.text`.
     """
     style = "".join(f"\n{_asset(name)}" for name in styles)
     # All scripts in one function, so that none of their names is global.
@@ -296,12 +294,7 @@ def assembled_page(
         "command": command,
         "versions": " · ".join(f"{name} {version}" for name, version in _versions().items()),
     }
-    return rendered(template, **{**given, **values})
-
-
-def rendered(template: str, /, **values: Any) -> str:
-    """A page of ``assets``, with every value escaped by :func:`eqrm.markup.text`."""
-    return _templates().get_template(template).render(values)
+    return _templates().get_template(template).render({**given, **values})
 
 
 @lru_cache

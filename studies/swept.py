@@ -20,12 +20,13 @@ from eqrm.sweeps.plan import read_plan
 from eqrm.sweeps.planned_runs import PlannedSweep, planned_sweep
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
 from eqrm.sweeps.records import RunRecord
+from eqrm.sweeps.status import SweepLines
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.cells import SweepTables
 from eqrm.text import duration
 from eqrm.training import TrainingSettings
-from studies.base import Report, Study, no_progress
+from studies.base import Study, no_progress
 from studies.outcome import Check, Progress, ResultTable
 
 SWEEP, FIRST_STAGE = "sweep", "erm"
@@ -111,6 +112,7 @@ def run_plan(
 
     If anything has to be trained, ``absent`` says what is missing for that, which is an error.
     """
+    POSITIVE_INTEGER.check(workers, "workers")
     folder = SweepFolder(path)
     if folder.begun:
         _refuse_another_start(folder, plan)
@@ -126,7 +128,7 @@ def run_plan(
         folder,
         LocalEngine(path, workers=workers),
         retry_failed=True,
-        tell=lambda line: progress(_share(folder, planned), line),
+        shown=SweepLines(lambda line: progress(_share(folder, planned), line)),
     )
     failures = [f"{path.name}, run {each.run}: {each.error}" for each in result.failures]
     return _finished(folder, failures)
@@ -258,26 +260,16 @@ class SweptStudy(Study):
     device: str = "auto"
     workers: int = 1
 
-    def run(
-        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
-    ) -> Report:
-        """See :meth:`Study.run`; the sweep is kept in ``output``."""
-        POSITIVE_INTEGER.check(self.workers, "workers")
-        self._folder = output / SWEEP
-        return super().run(output, size, seed, progress)
-
     def device_of_runs(self, stage: str = "") -> str:
         """The kind of device that the plan of a stage names: cpu or cuda."""
-        output: Path | None = getattr(self, "_folder", None)  # known once it runs
-        if self.device == "auto" and output is not None:
-            folder = SweepFolder(output / stage)
-            if folder.begun:
-                return str(folder.plan()["run"]["training"]["device"])
+        folder = SweepFolder(self.output / SWEEP / stage)
+        if self.device == "auto" and folder.begun:
+            return str(folder.plan()["run"]["training"]["device"])
         return TrainingSettings(device=self.device).torch_device().type
 
     def swept(self, plan: Mapping[str, Any], progress: Progress) -> FinishedSweep:
         """All runs of a plan; an error if none was finished."""
-        found = run_plan(plan, self._folder, self.workers, progress, self.missing)
+        found = run_plan(plan, self.output / SWEEP, self.workers, progress, self.missing)
         if not found.records:
             raise EqrmError("No run was finished. " + " ".join(found.failures))
         return found

@@ -9,6 +9,7 @@ from eqrm.errors import SettingError
 from eqrm.objectives import OBJECTIVES
 from eqrm.sweeps import sweep_tables
 from eqrm.sweeps.selection import SELECTION_RULES
+from eqrm.sweeps.tables.cells import ERROR_NOTE
 from studies.outcome import Outcome, Progress
 from studies.swept import (
     SweptStudy,
@@ -67,26 +68,15 @@ class DomainBed(SweptStudy):
                 f"The protocol of DomainBed has no dataset {self.dataset!r}. Choose from: "
                 f"{', '.join(KNOWN)}."
             )
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """All but the device and the number of processes."""
-        own = {name: getattr(self, name) for name in ("predictor", "draws", "trials", "steps")}
-        own["objectives"] = None if self.objectives is None else ",".join(self.methods)
-        own = {"dataset": self.dataset, "pretrained": self.pretrained, **own}
-        return {name: value for name, value in own.items() if value is not None}
+        if self.objectives is not None:
+            self.objectives = self.methods
 
     @property
     def methods(self) -> list[str]:
         """The methods that are compared."""
-        chosen = self.objectives
-        if isinstance(chosen, str):
-            chosen = chosen.split(",")
-        if chosen is not None and not (
-            isinstance(chosen, (list, tuple)) and all(isinstance(each, str) for each in chosen)
-        ):
-            raise SettingError(f"objectives must be names, such as erm,eqrm; got {chosen!r}.")
-        return [OBJECTIVES.name_of(each.strip()) for each in chosen or METHODS]
+        chosen = self.objectives or METHODS
+        parts = chosen.split(",") if isinstance(chosen, str) else chosen
+        return [OBJECTIVES.name_of(each.strip()) for each in parts]
 
     def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
@@ -127,6 +117,7 @@ class DomainBed(SweptStudy):
         return Outcome(
             settings={
                 "protocol": "DomainBed's",
+                "dataset": self.dataset,
                 **self.given,
                 **done.cost,
             },
@@ -134,7 +125,7 @@ class DomainBed(SweptStudy):
             tables=result_tables(tables),
             pictures=[],
             remarks=[
-                tables.error_note,
+                ERROR_NOTE,
                 *tables.unjudged,
                 *done.failures,
                 *(f"Departs from the protocol: {note}." for note in done.notes),

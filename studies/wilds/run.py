@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from eqrm.errors import SettingError
 from eqrm.sweeps import sweep_tables
 from eqrm.sweeps.records import RunRecord
 from eqrm.sweeps.selection import TrainingDomainValidation
-from eqrm.sweeps.tables.cells import SweepTables
+from eqrm.sweeps.tables.cells import ERROR_NOTE, SweepTables
 from eqrm.sweeps.tables.tabulating import TableSettings
 from studies.outcome import Outcome, Progress
 from studies.swept import (
     FIRST_STAGE,
+    SWEEP,
     SweptStudy,
     absent_data,
     absent_weights,
@@ -113,17 +114,6 @@ class Wilds(SweptStudy):
         one_of(self.dataset, PROTOCOLS, "dataset of WILDS")
         self.protocol = PROTOCOLS[self.dataset]
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """All but the device and the number of processes."""
-        own = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name not in ("dataset", "device", "workers")
-            if getattr(self, each.name) != each.default
-        }
-        return {"dataset": self.dataset, **own}
-
     def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the data, and the weights to start from."""
         found = absent_data(self.dataset)
@@ -197,22 +187,19 @@ class Wilds(SweptStudy):
         whole = run_stages(
             self.erm_plan(seed),
             lambda start: self.eqrm_plan(seed, start),
-            self._folder,
+            self.output / SWEEP,
             self.workers,
             progress,
             self.missing,
         )
         tables = wilds_tables(whole.records, self.protocol.metric)
         return Outcome(
-            settings={
-                **self.given,
-                **whole.cost,
-            },
+            settings={"dataset": self.dataset, **self.given, **whole.cost},
             checks=[whole.check()],
             tables=result_tables(tables),
             pictures=[],
             remarks=[
-                tables.error_note,
+                ERROR_NOTE,
                 "Runs and checkpoints are selected by the mean risk over validation domains (rule "
                 f"{BY_RISK}), and by the {self.protocol.metric} of all validation examples (rule "
                 f"{BY_METRIC}), as WILDS does.",

@@ -109,7 +109,5 @@ def test_damaged_records_are_refused_by_line(tmp_path: Path, content: str, messa
 def test_folders_without_records_say_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="holds no finished run"):
         sweep_records(tmp_path)
-    with pytest.raises(DataFileError, match="holds no records of DomainBed"):
-        read_domainbed_records(tmp_path)
     with pytest.raises(DataFileError, match="does not exist"):
         sweep_records(tmp_path / "nowhere")

@@ -170,7 +170,7 @@ def test_objectives_of_domainbed_run_to_records_with_its_checkpoints(
     folder = SweepFolder(tmp_path / "sweep")
     engine = HereEngine(folder)
     engine._outcome = lambda run: execute_run(folder, run, root)  # type: ignore[method-assign]
-    result = run_sweep(sweep, folder, engine, tell=lambda line: None)
+    result = run_sweep(sweep, folder, engine)
     assert (result.finished, result.failures) == (len(names), ())
     for record in read_records(folder.path):
         assert [each.step for each in record.checkpoints] == [1, 3, 4]

@@ -12,6 +12,7 @@ from eqrm.sweeps.engines.base import RunOutcome
 from eqrm.sweeps.execution import checkpoints_of, execute_run
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.records import record_path
+from eqrm.sweeps.status import SweepLines
 from eqrm.sweeps.sweep import MOST_LOSSES, SweepResult, run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.training.runs.run_folder import RunFolder
@@ -36,7 +37,7 @@ def swept(
 ) -> tuple[SweepResult, HereEngine, list[str]]:
     told: list[str] = []
     engine = HereEngine(folder, first)
-    return run_sweep(plan, folder, engine, tell=told.append, **options), engine, told
+    return run_sweep(plan, folder, engine, shown=SweepLines(told.append), **options), engine, told
 
 
 def test_records_hold_what_the_runs_measured(small: PlannedSweep, folder: SweepFolder) -> None:

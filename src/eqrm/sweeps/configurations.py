@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from eqrm.checks import is_integer, refuse_unknown
@@ -21,12 +22,9 @@ from eqrm.sweeps.protocols import protocol_run, protocol_spaces
 from eqrm.sweeps.spaces import (
     HYPERPARAMETERS,
     Space,
-    declared_spaces,
     drawn,
     drawn_phases,
-    grid_points,
     space_of,
-    spaces_of_phases,
 )
 from eqrm.sweeps.table_runs import (
     SPACES,
@@ -67,7 +65,6 @@ class Configurations:
 
     @classmethod
     def of(cls, plan: SweepPlan, dataset: PlannedDataset, method: Method) -> Configurations:
-        """What a plan says of a dataset and a method."""
         base = base_configuration(plan, dataset, method)
         if isinstance(method, PlannedModel):
             grid = {setting_path(name): values for name, values in method.grid.items()}
@@ -81,18 +78,26 @@ class Configurations:
         }
         minimised = read_as(ObjectiveConfig, base["objective"], "objective").make(num_domains=2)
         spaces = {path: space_of(given, f"search.{path}") for path, given in plan.search.items()}
-        spaces |= declared_spaces(minimised, method.hyperparameters)
+        spaces |= {
+            f"{HYPERPARAMETERS}.{name}": declared.space
+            for name, declared in minimised.hyperparameters.items()
+            if declared.space is not None and name not in method.hyperparameters
+        }
         spaces |= protocol_spaces(plan, dataset, method, base)
         spaces |= {
             f"{HYPERPARAMETERS}.{name}": space_of(given, f"search.{name}")
             for name, given in method.search.items()
         }
-        phases = [plain_values(phase) for phase in minimised.recommended_phases()]
+        phases = minimised.recommended_phases()
         recommended = base.get("phases", "recommended") == "recommended"
-        return cls(base, spaces, phases, spaces_of_phases(minimised) if recommended else {}, grid)
+        phase_spaces = {
+            f"phases.{number}.{name}": space
+            for number, phase in enumerate(phases if recommended else ())
+            for name, space in phase.search.items()
+        }
+        return cls(base, spaces, [plain_values(phase) for phase in phases], phase_spaces, grid)
 
     def drawn(self, key: Sequence[object]) -> dict[str, Any]:
-        """A random draw of all fields that are drawn."""
         values = drawn(self.spaces, key)
         if self.phase_spaces:
             steps = values.get("steps", self.base.get("steps"))
@@ -162,7 +167,9 @@ def points_of(
     """Every draw, or every point of the grid: a configuration, and what was searched of it."""
     known = Configurations.of(plan, dataset, method)
     if plan.has_grid:
-        return [_point(known.content(point, "grid"), point) for point in grid_points(known.grid)]
+        grid = known.grid  # the last field changes fastest
+        points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+        return [_point(known.content(point, "grid"), point) for point in points]
     draws = plan.draws or 1
     if plan.adaptive is not None:
         known.spaces_that_fit()

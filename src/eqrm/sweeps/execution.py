@@ -23,12 +23,7 @@ from eqrm.sweeps.engines.base import Ending, RunOutcome
 from eqrm.sweeps.records import RunRecord, write_record
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 from eqrm.sweeps.table_runs import TableRunConfig, fit_table_run, read_run_config
-from eqrm.training.processes import (
-    TrainingInterrupted,
-    any_process,
-    process_group,
-    rank,
-)
+from eqrm.training.processes import TrainingInterrupted, any_process, process_group, rank
 from eqrm.training.runs.run import train_run
 from eqrm.training.runs.run_data import LastDataset
 from eqrm.training.runs.run_folder import RunFolder
@@ -51,7 +46,8 @@ def execute_run(
     processes (torchrun), all of which must call this, the first claims the run and records it.
     """
     if rank() > 0:
-        return _helped(folder, run, data_root, tell)
+        begins = any_process(False)
+        return RunOutcome(run, _train(folder, run, data_root, tell) if begins else "elsewhere")
     with folder.claimed(run) as own:
         begins = own and not folder.is_finished(run)
         any_process(begins)  # the others wait for this, and then train too, or do not
@@ -64,22 +60,8 @@ def execute_run(
         folder.forget_failure(run)
         try:
             return RunOutcome(run, _train(folder, run, data_root, tell))
-        except TrainingInterrupted:
-            return RunOutcome(run, "stopped")
         except Exception as error:  # noqa: BLE001 - a defect fails its run, and the sweep goes on
             return _failed(folder, run, error)
-
-
-def _helped(
-    folder: SweepFolder, run: str, data_root: str | Path | None, tell: Callable[[str], None]
-) -> RunOutcome:
-    """One of several processes, but not the first."""
-    if not any_process(False):
-        return RunOutcome(run, "elsewhere")
-    try:
-        return RunOutcome(run, _train(folder, run, data_root, tell))
-    except TrainingInterrupted:
-        return RunOutcome(run, "stopped")
 
 
 def _train(
@@ -95,14 +77,17 @@ def _train(
             return "finished"
         checkpoints = fit_table_run(config, folder.of_run(run), data_root, tell)
     else:
-        train_run(
-            config,
-            folder.of_run(run).parent,
-            progress=tell,
-            data_root=data_root,
-            tell=tell,
-            read=LAST_DATASET.read,
-        )
+        try:
+            train_run(
+                config,
+                folder.of_run(run).parent,
+                progress=tell,
+                data_root=data_root,
+                tell=tell,
+                read=LAST_DATASET.read,
+            )
+        except TrainingInterrupted:
+            return "stopped"
         checkpoints = checkpoints_of(RunFolder(folder.of_run(run)).metrics())
     if rank() == 0:
         record = RunRecord.from_dict({**place, "checkpoints": checkpoints})

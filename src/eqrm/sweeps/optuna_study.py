@@ -53,7 +53,6 @@ class AdaptiveSettings:
     at_once: int = ruled(4, COUNT)
 
     def __post_init__(self) -> None:
-        _import_optuna()
         check_all(lambda: check_fields(self), lambda: self.rule.alpha, lambda: self.made_sampler(0))
 
     @property
@@ -62,7 +61,6 @@ class AdaptiveSettings:
         return QuantileSelection(alpha=self.alpha, checkpoints=self.checkpoints)
 
     def made_sampler(self, seed: int) -> Any:
-        """Optuna's sampler."""
         given = SamplerChoice(self.sampler) if isinstance(self.sampler, str) else self.sampler
         if "seed" in given.settings:
             raise SettingError("sampler cannot have a seed: it follows from the plan's seed.")
@@ -115,7 +113,9 @@ def proposed_draw(
                     )
                 )
         asked = study.ask(fixed_distributions=distributions)
-        return {path: _value(space, asked.params[path]) for path, space in spaces.items()}
+        found = {path: asked.params[path] for path in spaces}
+        choices = {path: each for path, each in spaces.items() if isinstance(each, ChoiceSpace)}
+        return found | {path: each.values[found[path]] for path, each in choices.items()}
 
 
 def _distribution(space: Space) -> Any:
@@ -141,22 +141,13 @@ def _parameter(space: Space, value: Any) -> Any:
     return value if isinstance(value, (int, float)) and math.isfinite(value) else None
 
 
-def _value(space: Space, parameter: Any) -> Any:
-    return space.values[parameter] if isinstance(space, ChoiceSpace) else parameter
-
-
-def _import_optuna() -> Any:
+@contextmanager
+def _quiet_optuna() -> Iterator[Any]:
+    """Optuna without its lines about studies, and without warnings of what is experimental."""
     try:
         import optuna
     except ImportError:
         raise MissingExtraError("optuna", "optuna", "adaptive") from None
-    return optuna
-
-
-@contextmanager
-def _quiet_optuna() -> Iterator[Any]:
-    """Optuna without its lines about studies, and without warnings of what is experimental."""
-    optuna = _import_optuna()
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

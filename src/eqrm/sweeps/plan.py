@@ -101,19 +101,16 @@ class PlannedObjective:
 
     @property
     def called(self) -> str:
-        """What records call it."""
         return self.label or OBJECTIVES.name_of(self.name)
 
     def content(self) -> dict[str, Any]:
         """The field ``objective`` of a run's configuration, before anything is drawn."""
-        made: dict[str, Any] = {"name": OBJECTIVES.name_of(self.name)}
-        if self.hyperparameters:
-            made["hyperparameters"] = dict(self.hyperparameters)
-        if self.memory is not None:
-            made["memory"] = dict(self.memory)
-        if self.preset is not None:
-            made["preset"] = self.preset
-        return made
+        return {
+            "name": OBJECTIVES.name_of(self.name),
+            "hyperparameters": self.hyperparameters,
+            "memory": self.memory,
+            "preset": self.preset,
+        }
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,6 @@ class SweepPlan:
 
     @property
     def methods(self) -> tuple[PlannedObjective | PlannedModel, ...]:
-        """Objectives, then table models."""
         return (*self.objectives, *self.models)
 
     @property
@@ -185,14 +181,11 @@ def named_entries(content: Any) -> Any:
     """A plan's content in which bare names stand no longer for entries with that name."""
     if not isinstance(content, Mapping):
         return content
-    listed = {name: content[name] for name in LISTS if isinstance(content.get(name), list)}
-    return {
-        **content,
-        **{
-            name: [{"name": each} if isinstance(each, str) else each for each in entries]
-            for name, entries in listed.items()
-        },
-    }
+    found = dict(content)
+    for name in LISTS:
+        if isinstance(entries := found.get(name), list):
+            found[name] = [{"name": each} if isinstance(each, str) else each for each in entries]
+    return found
 
 
 def read_plan(content: Any) -> SweepPlan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -132,7 +132,7 @@ def planned_sweep(
             own = Problems()
             with own.noted():
                 runs += _runs_of(plan, dataset, method, sets[dataset.called])
-                searches += _searches_of(plan, dataset, method, runs)
+                searches += _searches_of(plan, dataset, method, sets[dataset.called])
             where = f"{method.called} on {dataset.called}"
             said |= {problem: where for problem in own if problem not in said}
             first += runs[:1]
@@ -154,16 +154,15 @@ def _sets_of(
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
     """Every set of test domains of a dataset, and the domains that are then left out."""
     with problems.noted(dataset.called):
-        found = raw_dataset(dataset.name, root, **dataset.settings)
+        data = raw_dataset(dataset.name, root, **dataset.settings)
         with naming_field("held_out"):
-            return sets_of_test_domains(dataset, found, plan.seed)
+            return _sets_in(data, dataset, plan.seed)
     return {}
 
 
-def sets_of_test_domains(
-    dataset: PlannedDataset, data: DomainData | Table, seed: int
+def _sets_in(
+    data: DomainData | Table, dataset: PlannedDataset, seed: int
 ) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Every set of test domains of a dataset, and the domains that are then left out."""
     given = dataset.held_out
     if isinstance(given, HeldOutInTime):
         return {split.test: split.left_out for split in data.in_time_at(given)}
@@ -222,14 +221,13 @@ def _searches_of(
     plan: SweepPlan,
     dataset: PlannedDataset,
     method: Method,
-    runs: Sequence[PlannedRun],
+    sets: Mapping[tuple[str, ...], tuple[str, ...]],
 ) -> Iterator[PlannedSearch]:
     """A search for each set of test domains and trial; none where draws are random."""
     if plan.adaptive is None:
         return
     known = Configurations.of(plan, dataset, method)
-    places = {(run.held_out, run.trial): run.config.data.leave_out for run in runs}
-    for (held_out, trial), left_out in places.items():
+    for trial, held_out in product(range(plan.trials), sets):
         yield PlannedSearch(
             dataset.called,
             method.called,
@@ -240,7 +238,7 @@ def _searches_of(
             plan.adaptive,
             known,
             known.spaces_that_fit(),
-            tuple(map(str, left_out or ())),
+            sets[held_out],
         )
 
 

@@ -74,15 +74,10 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class RunPlace:
-    """Which run of a sweep.
+    """Which run of a sweep; ``run`` is the hash of its configuration, and names its folder.
 
-    Attributes:
-        run: the hash of its configuration, which is the name of its folder.
-        dataset, objective: as the plan calls them.
-        held_out: the test domains.
-        draw: the number of the hyperparameters' draw, or of the point of the grid; 0 is the first.
-        trial: the number of the repetition; 0 is the first.
-        settings: the values of what the plan searches over, by field of the configuration.
+    ``draw`` numbers draws of hyperparameters or points of the grid; ``settings`` are the values of
+    what the plan searches over, by field of the configuration.
     """
 
     run: str
@@ -101,15 +96,11 @@ class RunPlace:
 
 @dataclass(frozen=True)
 class RunRecord(RunPlace):
-    """A finished run of a sweep.
-
-    ``checkpoints`` are in the order of their steps; the last is what the run ended with.
-    """
+    """A finished run; ``checkpoints`` are by step, the last is what the run ended with."""
 
     checkpoints: tuple[Checkpoint, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
         return {**self.place(), "checkpoints": [each.to_dict() for each in self.checkpoints]}
 
     @classmethod
@@ -122,16 +113,9 @@ class RunRecord(RunPlace):
             raise TypeError("a name that is not a string")
         if not all(is_integer(content[key]) for key in ("draw", "trial")):
             raise TypeError("a draw or trial that is not an integer")
-        return cls(
-            run=content["run"],
-            dataset=content["dataset"],
-            objective=content["objective"],
-            held_out=tuple(content["held_out"]),
-            draw=content["draw"],
-            trial=content["trial"],
-            settings=dict(content["settings"]),
-            checkpoints=tuple(map(_checkpoint, content["checkpoints"])),
-        )
+        place = {each.name: content[each.name] for each in fields(RunPlace)}
+        place |= {"held_out": tuple(place["held_out"]), "settings": dict(place["settings"])}
+        return cls(**place, checkpoints=tuple(map(_checkpoint, content["checkpoints"])))
 
 
 def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
@@ -258,13 +242,8 @@ def read_domainbed_records(place: Path) -> list[RunRecord]:
     A folder holds a folder per run with ``results.jsonl``; a run without DomainBed's file
     ``done`` beside it, or with ``"done": false`` in its records, is not finished and left out.
     """
-    files = domainbed_files(place)
-    if not files:
-        raise DataFileError(
-            f"{place} holds no records of DomainBed: neither {FILES[0]} (or .gz) nor {PARTS}."
-        )
     rows: dict[str, list[dict[str, Any]]] = {}
-    for file in files:
+    for file in domainbed_files(place):
         part = file.name == "results.jsonl"
         if part and not (file.parent / "done").is_file():
             continue
@@ -308,13 +287,10 @@ def _run_record(name: str, rows: Sequence[Mapping[str, Any]]) -> RunRecord:
                 _of_row(row, dataset, held_out) for row in sorted(rows, key=lambda r: r["step"])
             ),
         )
-    except KeyError as missing:
+    except (KeyError, TypeError, ValueError) as error:
+        reason = f"it has no key {error}" if isinstance(error, KeyError) else error
         raise DataFileError(
-            f"The record of the run {name!r} is not one of DomainBed's: it has no key {missing}."
-        ) from None
-    except (TypeError, ValueError) as error:
-        raise DataFileError(
-            f"The record of the run {name!r} is not one of DomainBed's: {error}."
+            f"The record of the run {name!r} is not one of DomainBed's: {reason}."
         ) from None
 
 

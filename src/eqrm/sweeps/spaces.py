@@ -10,14 +10,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from eqrm.checks import FLAG, is_number, refuse_unknown
 from eqrm.errors import SettingError
-from eqrm.objectives.base import Objective
 from eqrm.objectives.hyperparameters import (
     ChoiceSpace,
     LogUniformSpace,
@@ -77,29 +75,6 @@ def grid_values(given: Any, path: str) -> list[Any]:
         if value in given[:number]:
             raise SettingError(f"{path} lists {value!r} twice. List it once.")
     return given
-
-
-def grid_points(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every combination, the last field changing fastest; one empty point for an empty grid."""
-    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-
-
-def declared_spaces(objective: Objective, fixed: Mapping[str, Any]) -> dict[str, Space]:
-    """The spaces that an objective declares for hyperparameters that the plan does not fix."""
-    return {
-        f"{HYPERPARAMETERS}.{name}": declared.space
-        for name, declared in objective.hyperparameters.items()
-        if declared.space is not None and name not in fixed
-    }
-
-
-def spaces_of_phases(objective: Objective) -> dict[str, Space]:
-    """The spaces of the phases that an objective recommends: burn-in, annealing, learning rates."""
-    return {
-        f"phases.{number}.{name}": space
-        for number, phase in enumerate(objective.recommended_phases())
-        for name, space in phase.search.items()
-    }
 
 
 def drawn(spaces: Mapping[str, Space], key: Sequence[object]) -> dict[str, Any]:

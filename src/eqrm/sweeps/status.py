@@ -27,7 +27,6 @@ class SweepStatus:
     failures: Sequence[Failure]
 
     def count(self, state: State) -> int:
-        """How many runs are in a state."""
         return sum(run["state"] == state for run in self.runs)
 
     def line(self) -> str:
@@ -53,11 +52,6 @@ def sweep_status(folder: str | Path) -> SweepStatus:
     runs = [{**run, "state": files.state(run["run"])} for run in files.runs()]
     found = [files.failure(run["run"]) for run in runs if run["state"] == "failed"]
     return SweepStatus(runs, [each for each in found if each is not None])
-
-
-def seconds_left(seconds: float, waiting: int, at_once: int) -> float:
-    """The time for runs that take so many seconds each; those that are trained are half done."""
-    return seconds * (waiting + 0.5 * at_once) / at_once
 
 
 def progress_line(counts: Mapping[State, int], left: float | None = None) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eqrm.sweeps.adaptive_draws import AdaptiveDraws
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.planned_runs import PlannedRun, PlannedSweep
-from eqrm.sweeps.status import SweepLines, seconds_left
+from eqrm.sweeps.status import SweepLines
 from eqrm.sweeps.sweep_folder import Failure, SweepFolder
 
 MOST_LOSSES = 5
@@ -38,17 +38,15 @@ def run_sweep(
     engine: Engine,
     *,
     retry_failed: bool = False,
-    tell: Callable[[str], None] | None = None,
     shown: SweepLines | None = None,
 ) -> SweepResult:
     """Train what is not finished. Ctrl-C has every run saved, and raises ``KeyboardInterrupt``.
 
-    Failed runs are not tried again unless asked for. ``tell`` is called with a line now and then;
-    ``shown`` shows progress in another way.
+    Failed runs are not tried again unless asked for. ``shown`` is told how far the sweep is.
     """
     folder.begin(planned.content, planned.runs_listed())
     draws = AdaptiveDraws(planned, folder)
-    state = _Progress(folder, draws, shown or SweepLines(tell or (lambda line: None)), retry_failed)
+    state = _Progress(folder, draws, shown or SweepLines(lambda line: None), retry_failed)
     state.add([*planned.runs, *draws.more(0)])
     state.show(engine)
     with engine:
@@ -99,7 +97,6 @@ class _Progress:
             self.waiting.append(run)
 
     def take(self, outcome: RunOutcome) -> None:
-        """Note how a run ended."""
         run = outcome.run
         if outcome.ending == "finished":
             self.finished.add(run)
@@ -134,12 +131,11 @@ class _Progress:
                 self._sort_in(run)
 
     def show(self, engine: Engine) -> None:
-        """Show how far the sweep is."""
         training, left = len(engine.running) - engine.queued, None
         waiting = len(self.waiting) + self.draws.left + engine.queued
         if self.trained and training:
-            each = (time.monotonic() - self.began) * training / self.trained
-            left = seconds_left(each, waiting, training)
+            each = (time.monotonic() - self.began) / self.trained
+            left = each * (waiting + 0.5 * training)  # those that are trained are half done
         self.shown.show(
             {
                 "finished": len(self.finished),

@@ -51,7 +51,6 @@ class SweepFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether the folder has a plan."""
         return (self.path / SWEEP).is_file()
 
     def begin(self, plan: Mapping[str, Any], places: list[dict[str, Any]]) -> None:
@@ -146,7 +145,6 @@ class SweepFolder:
             return read_checked_json(self.path / SWEEP, SWEEP_FORMAT, "the list of a sweep's runs")
 
     def of_run(self, run: str) -> Path:
-        """The folder of a run."""
         return self.path / RUNS / run
 
     def prepare(self, run: str, place: Mapping[str, Any], config: Mapping[str, Any]) -> None:
@@ -183,7 +181,6 @@ class SweepFolder:
             yield own
 
     def is_claimed(self, run: str) -> bool:
-        """Whether a process trains the run now."""
         try:
             handle = os.open(self.of_run(run) / CLAIM, os.O_RDONLY)
         except FileNotFoundError:
@@ -207,12 +204,10 @@ class SweepFolder:
         return True
 
     def write_failure(self, failure: Failure) -> None:
-        """Record that a run failed."""
         content = {"error": failure.error, "traceback": failure.traceback}
         write_checked_json(self.of_run(failure.run) / FAILURE, FAILURE_FORMAT, content)
 
     def failure(self, run: str) -> Failure | None:
-        """Why a run failed; None if it did not."""
         path = self.of_run(run) / FAILURE
         if not path.is_file():
             return None

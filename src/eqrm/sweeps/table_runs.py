@@ -28,7 +28,7 @@ from eqrm.data.tables.preprocessor import Task
 from eqrm.domains import NumberedDomains
 from eqrm.errors import SettingError
 from eqrm.estimators.model_files import ESTIMATORS
-from eqrm.files.plain import plain_values, read_as
+from eqrm.files.plain import read_as
 from eqrm.files.writing import write_text
 from eqrm.level import Level
 from eqrm.objectives.hyperparameters import (
@@ -39,7 +39,7 @@ from eqrm.objectives.hyperparameters import (
 )
 from eqrm.tabular.model import TableModel, new_estimator, save_table_model
 from eqrm.tabular.plan import DECIDED, MODELS
-from eqrm.training.runs.config import DataConfig, RunConfig, configuration_hash
+from eqrm.training.runs.config import DataConfig, NamedConfig, RunConfig
 from eqrm.training.runs.run_data import RunData
 
 MODEL = "model.safetensors"
@@ -70,7 +70,7 @@ SPACES: dict[str, dict[str, SearchSpace[Any]]] = {
 
 
 @dataclass(frozen=True)
-class TableRunConfig:
+class TableRunConfig(NamedConfig):
     """The configuration of a fit: data, model, what it minimises, and settings of its estimator.
 
     ``alpha`` None is ERM, the mean of the domains' risks.
@@ -97,18 +97,7 @@ class TableRunConfig:
         return None if self.alpha is None else Level.of(self.alpha)
 
     def estimator(self, task: Task) -> Any:
-        """The estimator, not fitted yet."""
         return new_estimator(self.model, task, self.level, self.seed, self.settings, self.measure)
-
-    def plain(self) -> dict[str, Any]:
-        """Every field, defaults included, in plain values."""
-        found: dict[str, Any] = plain_values(self)
-        return found
-
-    @property
-    def run_name(self) -> str:
-        """The name of the run's folder: a hash of the whole configuration."""
-        return configuration_hash(self.plain())
 
 
 AnyRunConfig = RunConfig | TableRunConfig
@@ -150,7 +139,6 @@ class PlannedModel:
 
     @property
     def called(self) -> str:
-        """What records call it."""
         return self.label or self.name
 
     @property

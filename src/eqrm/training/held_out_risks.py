@@ -144,8 +144,6 @@ def measure(
 ) -> HeldOutRisks:
     """The risks of a predictor on every domain of some data; ``keep_rows`` for its references.
 
-    ``metrics`` are the names of those that are measured too.
-
     Examples are taken domain by domain, so that predictors which adapt to a domain (ARM, MTL)
     see it in one piece as far as ``batch_size`` allows. Several processes share the work.
     """
@@ -272,19 +270,16 @@ def metrics_of_outputs(
     rows: Tensor,
     outputs: Sequence[Tensor],
 ) -> dict[str, DomainMetric]:
-    """The metrics by name, of the ``outputs`` for the ``rows`` of some data.
-
-    Of several processes each gives its part of the rows, and all get the metrics of all rows.
-    """
+    """The metrics by name; of several processes each gives its part of the rows."""
     scores = _of_all(torch.cat(list(outputs)) if outputs else torch.zeros(0))
     order = _of_all(rows)
     y = data.y[order.to(data.y.device)].cpu()
     ids = data.domains[order.to(data.domains.device)].cpu().numpy()
     domains = NumberedDomains(ids.astype(np.int64), data.names)
-    found = {}
-    for metric in map(set_metric, names):
-        found[metric.name] = DomainMetric.of(metric, *_read(metric, loss, y, scores), domains)
-    return found
+    return {
+        metric.name: DomainMetric.of(metric, *_read(metric, loss, y, scores), domains)
+        for metric in map(set_metric, names)
+    }
 
 
 def _read(metric: SetMetric, loss: str | Loss, y: Tensor, scores: Tensor) -> tuple[Array, Array]:
@@ -311,11 +306,7 @@ def _of_all(own: Tensor) -> Tensor:
 
 
 def metric_record(metric: DomainMetric, listed: bool) -> dict[str, Any]:
-    """What ``metrics.jsonl`` says of a metric: None where it is not defined.
-
-    ``defined`` is the number of domains that have it, over which ``mean`` is; ``listed`` adds the
-    value of every domain.
-    """
+    """What ``metrics.jsonl`` says of a metric (docs/training.md); every domain's if ``listed``."""
     found: dict[str, Any] = {
         "pooled": metric.pooled.value,
         "mean": metric.mean,

@@ -86,7 +86,6 @@ class Optimizers:
         return states
 
     def load_state_dict(self, states: Mapping[str, Any]) -> None:
-        """Put every optimizer back where it was."""
         for name, optimizer in self.by_name.items():
             own = [
                 {key: group[key] for key in ("lr", *HOW) if key in group}
@@ -126,15 +125,6 @@ class WeightAverage:
 
     θ̄ ← d·θ̄ + (1 − d)·θ after every step, with d = min(decay, (1 + t)/(10 + t)). The smaller d of
     the first steps lets the average forget the random weights it began with.
-
-    >>> network = nn.Linear(1, 1, bias=False)
-    >>> _ = network.weight.data.fill_(0.0)
-    >>> average = WeightAverage(network, decay=0.9)
-    >>> _ = network.weight.data.fill_(1.0)
-    >>> average.update(network)  # d = 2/11
-    >>> with average.in_place_of(network):
-    ...     print(round(network.weight.item(), 4))
-    0.8182
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -146,7 +136,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
-        """Take in the weights of one more step."""
         self.steps += 1
         keep = min(self.decay, (1 + self.steps) / (10 + self.steps))
         for name, parameter in network.named_parameters():
@@ -154,7 +143,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def put_into(self, network: nn.Module) -> None:
-        """Give the network the average weights."""
         for name, parameter in network.named_parameters():
             parameter.copy_(self.weights[name])
 
@@ -171,11 +159,9 @@ class WeightAverage:
                     parameter.copy_(own[name])
 
     def state_dict(self) -> dict[str, Any]:
-        """The average and the steps in it."""
         return {"steps": self.steps, "weights": self.weights}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue averaging from where ``state`` was saved."""
         self.steps = state["steps"]
         for name, weight in self.weights.items():
             weight.copy_(state["weights"][name])

@@ -54,7 +54,6 @@ class Lines(Display):
             self._waiting = self._now
 
     def evaluated(self, risks: HeldOutRisks) -> None:
-        """Tell the quantiles of the risk over the domains of an evaluation."""
         self._line(f"{self._now}  {_quantiles(risks)}")
 
     def _line(self, text: str) -> None:
@@ -107,12 +106,10 @@ class Board:
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step)
 
     def add(self, step: int, numbers: Mapping[str, float]) -> None:
-        """Add one point to each curve."""
         if self._writer is not None:
             for name, value in numbers.items():
                 self._writer.add_scalar(printable(name, lines=False), value, step)
 
     def close(self) -> None:
-        """Write what is left."""
         if self._writer is not None:
             self._writer.close()

@@ -37,28 +37,19 @@ class StoppingWatch:
 
     @property
     def over(self) -> bool:
-        """Whether patience has run out."""
         return self.waited >= self.rule.patience
 
     def look(self, step: int, watched: float, network: nn.Module) -> None:
-        """Take in one evaluation."""
         if watched < self.best - self.rule.smallest_gain or self.best_step < 0:
             self.best, self.best_step, self.waited = watched, step, 0
             self.weights = {key: value.clone() for key, value in network.state_dict().items()}
         else:
             self.waited += 1
 
-    def restore(self, network: nn.Module) -> None:
-        """Give the network the weights of the best evaluation, if there was one."""
-        if self.weights:
-            network.load_state_dict(self.weights)
-
     def state_dict(self) -> dict[str, Any]:
-        """Everything the watch remembers."""
         return {key: value for key, value in vars(self).items() if key != "rule"}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Remember what ``state`` holds."""
         self.best, self.best_step = float(state["best"]), int(state["best_step"])
         self.waited = int(state["waited"])
         self.weights = dict(state["weights"])
@@ -155,15 +146,19 @@ class TrainingState:
                     raise CheckpointError(f"It was written by a run with different {name}.")
                 if part is not None:
                     part.load_state_dict(state[name])
-            self.divisor = None if state["divisor"] is None else float(state["divisor"])
+            self.divisor, self.erm_norm = (
+                None if state[name] is None else float(state[name])
+                for name in ("divisor", "erm_norm")
+            )
             self.step = int(state["step"])
             if not 0 <= self.step <= self.phases.steps:
                 raise CheckpointError(
                     f"It was written at step {self.step}, but this run has {self.phases.steps}."
                 )
-            norm = state["erm_norm"]
-            self.erm_norm = None if norm is None else float(norm)
-            _set_own_random_states(state["random"], self.settings.seed, self.step)
+            if rank() < len(state["random"]):
+                set_random_states(state["random"][rank()])
+            else:  # a process that was not there before
+                seed_everything(self.settings.seed + self.step, rank())
         except EqrmError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
@@ -178,14 +173,6 @@ def _random_states_of_all() -> list[Any]:
         unflatten(json.loads(text), load(data))
         for text, data in zip(texts, messages_of_all(save(tensors)), strict=True)
     ]
-
-
-def _set_own_random_states(states: list[Any], seed: int, step: int) -> None:
-    """This process's random states; new ones for a process that was not there before."""
-    if rank() < len(states):
-        set_random_states(states[rank()])
-    else:
-        seed_everything(seed + step, rank())
 
 
 def seed_everything(seed: int, process: int = 0) -> None:

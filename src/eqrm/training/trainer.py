@@ -37,7 +37,7 @@ from eqrm.training.processes import (
 )
 from eqrm.training.progress import Board, Display, display
 from eqrm.training.runs.checkpoint import description_of_run, refuse_another_run
-from eqrm.training.runs.run_folder import RunFolder
+from eqrm.training.runs.run_folder import DONE, RunFolder
 from eqrm.training.state import TrainingState, seed_everything
 from eqrm.training.training_settings import TrainingSettings
 
@@ -140,7 +140,8 @@ class Trainer:
         with self._folder_to_itself():
             self._begin(resume)
             state, settings = self.state, self.settings
-            self.board = Board(self._own_path(), settings.tensorboard, state.step)
+            written = None if self.files is None or rank() > 0 else self.files.path
+            self.board = Board(written, settings.tensorboard, state.step)
             steps, began_at = self.phases.steps, state.step
             shown = display(self.progress if rank() == 0 else False, steps, began_at)
             with watched_signals() as asked_to_stop, shown as bar:
@@ -343,7 +344,7 @@ class Trainer:
         if early:
             self._save()
         if state.stopping is not None and state.stopping.weights:
-            state.stopping.restore(state.predictor)
+            state.predictor.load_state_dict(state.stopping.weights)
         elif state.average is not None:
             state.average.put_into(state.predictor)
         risks = self._measured(keep_rows=True)
@@ -361,13 +362,9 @@ class Trainer:
         if self.files is not None and rank() == 0:
             self.files.write_weights(state.predictor.state_dict())
             self.files.write_risks(risks.values())
-            self.files.finish({"steps": state.step, "stopped_early": early})
+            self.files.write_json(DONE, {"steps": state.step, "stopped_early": early})
         self.board.close()
         return trained
-
-    def _own_path(self) -> Path | None:
-        """The run's folder, in the process that writes to it."""
-        return None if self.files is None or rank() > 0 else self.files.path
 
     def _how_to_continue(self) -> str:
         done = f"Stopped after step {self.state.step} of {self.phases.steps}."

@@ -44,17 +44,11 @@ of a run, and what its checkpoints say of it, stay as they were."""
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """When to stop.
+    """When to stop: after ``patience`` evaluations in a row without improvement.
 
-    Attributes:
-        level: which quantile of the risk over the domains of ``split`` is watched; None for its
-            mean.
-        patience: how many evaluations in a row without improvement are allowed.
-        split: the held-out data that is watched.
-        smallest_gain: by how much the quantile must fall to count as an improvement.
-
-    Only the last phase is watched: burn-in must not end a run before its objective began. The
-    weights of the best evaluation are those that the run ends with.
+    What must fall by ``smallest_gain`` is the quantile at ``level`` (None: the mean) of the risk
+    over the domains of ``split``. Only the last phase is watched: burn-in must not end a run before
+    its objective began. The weights of the best evaluation are those that the run ends with.
     """
 
     level: Level | float | str | None = 0.9
@@ -72,37 +66,24 @@ class EarlyStopping:
 class TrainingSettings:
     """Settings of a run that are not hyperparameters of an objective.
 
+    They are the fields ``training`` of a configuration, in whose list (docs/training.md) each has
+    a line.
+
     Attributes:
         seed: of the weights' random draws, dropout and everything else but the batches.
-        device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``, or ``"auto"``: a GPU where there is one.
-        precision: ``"float32"``, or ``"bf16"`` for mixed precision.
-        optimizer: what trains the predictor.
         clip_gradients: the largest norm of an update's gradient; None for no bound.
         weight_average: the decay of an average of the weights, which is then what is evaluated
             and what the run ends with; None for none.
-        batch_norm: ``"trained"``, or ``"frozen"`` to keep its statistics as they are.
-        log_every: steps between two lines about the loss.
-        evaluate_every: steps between two evaluations; None for one at the end only.
-        evaluation_batch: examples per forward pass of an evaluation.
-        early_stopping: when to stop before the last step; None for never.
-        checkpoint_every: steps between two checkpoints; None for one at the end only.
-        checkpoints_kept: how many of the last checkpoints stay.
+        evaluate_every, checkpoint_every: None for once, at the end.
         tensorboard: write TensorBoard's files too; None for where it is installed.
         domains_listed: ``metrics.jsonl`` lists the risk of every domain where a split has at most
             this many; None for any number.
-        evaluate_first: evaluate after the first step too, and count from there: after 1, 301,
-            601, … steps with an ``evaluate_every`` of 300, as DomainBed does.
-        augment: random changes of the training images; None for none.
         cuda_graph: on one GPU, capture the step as a CUDA graph and replay it, where batches are
-            tensors of one shape and the objective does the same in every step (ERM, EQRM, VREx,
-            GroupDRO, superquantile, IRM, CORAL, MMD). It needs Adam or AdamW.
-        metrics: what evaluations measure beside the risk, as ``eqrm evaluate --metric`` does:
-            ``"accuracy"``, ``"macro-f1"``, ``"average-precision"`` or ``"roc-auc"``, of all
-            examples of a split together and of each of its domains; None for none.
+            tensors of one shape and the objective does the same in every step.
         domain_risk: what the risk of a training domain is where examples have several labels, some
             of them missing: the mean over its ``"examples"``, each of them the mean over its
-            labels; or the mean over all ``"labels"`` that are present in the domain, as OGB's
-            training code has it. Held-out risks are means over examples in both cases.
+            labels; or the mean over all ``"labels"`` that are present in the domain. Held-out
+            risks are means over examples in both cases.
     """
 
     seed: int = ruled(0, SEED)

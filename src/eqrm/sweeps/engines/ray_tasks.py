@@ -60,7 +60,11 @@ class RayEngine(Engine):
         self._root = None if data_root is None else str(Path(data_root).resolve())
         self._workers, self._threads, self._address = workers, threads, str(address)
         self._needs = {"CPU": threads, "GPU": gpus, "memory": _bytes(memory)}
-        self._ray = _ray()
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingExtraError("ray", "ray", "The engine 'ray'") from error
+        self._ray: Any = ray
         self._tasks: dict[Any, str] = {}
 
     def __enter__(self) -> RayEngine:
@@ -153,14 +157,6 @@ def _reach(address: str) -> None:
             socket.create_connection((host, int(port)), ANSWER).close()
         except OSError as error:
             raise ConnectionError(f"{error.strerror or error}.") from None
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError("ray", "ray", "The engine 'ray'") from error
-    return ray
 
 
 def _bytes(size: str | None) -> int | None:

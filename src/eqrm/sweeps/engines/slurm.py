@@ -96,7 +96,6 @@ class SlurmEngine(Engine):
 
     @property
     def free(self) -> int:
-        """How many tasks the queue may still take."""
         return self.array_size - len(self._tasks) - len(self._waiting)
 
     @property

@@ -13,6 +13,8 @@ AVERAGES, QUANTILES = "averages", "quantiles"
 POOLED, OVER_DOMAINS = "pooled", "over-domains"
 """Forms of a metric: of all examples together, and its mean over domains with intervals."""
 SWEEP, PAPER = "sweep", "paper"
+ERROR_NOTE = "Mean ± standard error over trials (s/√n, divisor n, as DomainBed)."
+"""What stands behind ±."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,6 @@ class SweepTable:
 
     @property
     def title(self) -> str:
-        """What the table shows, and the selection rule."""
         measured = RISK if self.content == RISK else f"{self.content} (%)"
         if self.content == AVERAGES:
             shown = "Average accuracy (%) over held-out domains, by dataset"
@@ -128,7 +129,7 @@ class SweepTables:
     """All tables of a sweep, what was selected, and what is missing.
 
     ``missing`` names runs that were expected and not recorded, ``unjudged`` those that a rule could
-    not judge. ``error_note`` says what the standard errors are.
+    not judge.
     """
 
     tables: tuple[SweepTable, ...]
@@ -136,7 +137,6 @@ class SweepTables:
     missing: tuple[str, ...]
     unjudged: tuple[str, ...]
     runs: int
-    error_note: str
 
     @property
     def gaps(self) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 from eqrm.errors import Setting
 from eqrm.markup import in_latex, in_markdown, latex_table, markdown_table
-from eqrm.sweeps.tables.cells import PAPER, SelectedRun, SweepTable, SweepTables
+from eqrm.sweeps.tables.cells import ERROR_NOTE, PAPER, SelectedRun, SweepTable, SweepTables
 from eqrm.text import aligned, counted, csv_text, one_line, printable
 
 MOST_LINES = 20
@@ -83,7 +83,7 @@ def notes(found: SweepTables) -> list[str]:
     cells = [c for t in found.tables for r in t.rows if r.source != PAPER for c in r.cells]
     lines = [f"Tables of {counted(found.runs, 'run')}."]
     if cells:
-        lines[0] += f" {found.error_note}"
+        lines[0] += f" {ERROR_NOTE}"
     if any(not cell.complete for cell in cells):
         lines.append(
             "† runs are missing or could not be judged: chosen among the others. – no value."
@@ -108,7 +108,6 @@ def _gaps(found: SweepTables) -> list[list[str]]:
 
 
 def _grids(found: SweepTables, selected: bool) -> list[tuple[str, list[list[str]]]]:
-    """Every table with its title."""
     grids = [(printable(table.title, lines=False), _grid(table)) for table in found.tables]
     return [*grids, ("Selected runs", _selected_grid(found.selected))] if selected else grids
 

@@ -30,7 +30,6 @@ class RunKey(NamedTuple):
 
     @classmethod
     def of(cls, record: RunRecord) -> RunKey:
-        """The place of a recorded run."""
         return cls(record.objective, frozenset(record.held_out), record.trial, record.draw)
 
 
@@ -53,7 +52,6 @@ class DatasetGrid:
 
     @cached_property
     def trials(self) -> list[int]:
-        """The numbers of the trials."""
         return sorted({key.trial for key in self._known})
 
     @cached_property
@@ -84,11 +82,11 @@ class DatasetGrid:
         return names
 
     def candidates(self, objective: str, held_out: frozenset[str], trial: int) -> Candidates:
-        """The runs that a selection rule chooses from."""
         validating: dict[int, dict[str, RunRecord]] = defaultdict(dict)
-        for larger, domain in self._larger.get(held_out, ()):
-            for draw, run in self._by_cell.get((objective, larger, trial), {}).items():
-                validating[draw][domain] = run
+        for larger, parts in self._validating.items():
+            if (domain := parts.get(held_out)) is not None:
+                for draw, run in self._by_cell.get((objective, larger, trial), {}).items():
+                    validating[draw][domain] = run
         runs = self._by_cell.get((objective, held_out, trial), {})
         return Candidates(held_out, runs, validating)
 
@@ -136,22 +134,14 @@ class DatasetGrid:
         return {key.held_out for key in self._known}
 
     @cached_property
-    def _validating(self) -> dict[frozenset[str], list[tuple[frozenset[str], str]]]:
+    def _validating(self) -> dict[frozenset[str], dict[frozenset[str], str]]:
         """Sets of held-out domains that are another one and one domain more: which, and which."""
         found = {}
         for larger in self._held_out:
-            smaller = [(larger - {d}, d) for d in larger if larger - {d} in self._held_out]
+            smaller = {larger - {d}: d for d in larger if larger - {d} in self._held_out}
             if smaller:
                 found[larger] = smaller
         return found
-
-    @cached_property
-    def _larger(self) -> dict[frozenset[str], list[tuple[frozenset[str], str]]]:
-        found = defaultdict(list)
-        for larger, parts in self._validating.items():
-            for held_out, domain in parts:
-                found[held_out].append((larger, domain))
-        return dict(found)
 
     @cached_property
     def _by_cell(self) -> dict[tuple[str, frozenset[str], int], dict[int, RunRecord]]:

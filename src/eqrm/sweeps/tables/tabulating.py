@@ -46,8 +46,6 @@ LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 """The levels of the paper's quantile tables."""
 INTERVAL_COLUMNS = ("domains", "mean", "95% low", "95% high")
 CONFIDENCE = 0.95
-ERROR_NOTE = "Mean ± standard error over trials (s/√n, divisor n, as DomainBed)."
-"""What stands behind ±."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +69,6 @@ class TableSettings:
             lambda: refuse_pooled_risk(self.metric, self.pooled),
             *(partial(Level.of, level) for level in self.levels),
         )
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Mean and standard error over trials; None where there are too few."""
-    if not values:
-        return None, None
-    error = statistics.pstdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    return statistics.fmean(values), error
 
 
 def sweep_tables(
@@ -105,7 +95,6 @@ def sweep_tables(
         missing=tuple(line for grid in grids for line in grid.missing_lines()),
         unjudged=tuple(line for each in tabulated for line in each.unjudged()),
         runs=sum(len(grid.runs) for grid in grids),
-        error_note=ERROR_NOTE,
     )
 
 
@@ -223,20 +212,39 @@ class _Tabulated:
         return (*cells, self._cell(averages, all(whole.values())))
 
     def _cell(self, by_trial: Sequence[float], complete: bool, percent: bool = True) -> SweepCell:
-        value, error = mean_and_error(by_trial)
-        every = complete and len(by_trial) == len(self.grid.trials)
-        shown = percent and self.metric != RISK
-        return SweepCell(value, error, len(by_trial), every, shown)
+        n = len(by_trial)
+        value = statistics.fmean(by_trial) if n else None
+        error = statistics.pstdev(by_trial) / math.sqrt(n) if n > 1 else None
+        every = complete and n == len(self.grid.trials)
+        return SweepCell(value, error, n, every, percent and self.metric != RISK)
 
     def _interval_cells(self, objective: str) -> tuple[SweepCell, ...]:
-        chosen = [(h, self.choices[o, h, t].selected) for o, h, t in self.choices if o == objective]
-        measured = [
-            {d: v for d, v in of_split(s.checkpoint, self.metric, TEST).items() if d in held_out}
-            for held_out, s in chosen
-            if s is not None
-        ]
+        """How many domains have the metric, its mean over them, and the interval of this mean.
+
+        The values of a domain are averaged first, so that it counts once. The interval is that of
+        :meth:`eqrm.Evaluation.means`, for the mean over new domains like these.
+        """
+        values = defaultdict(list)
+        for (own, held_out, _), choice in self.choices.items():
+            if own == objective and (chosen := choice.selected) is not None:
+                for domain, value in of_split(chosen.checkpoint, self.metric, TEST).items():
+                    if domain in held_out:
+                        values[domain].append(value)
+        means = {domain: statistics.fmean(values[domain]) for domain in sorted(values)}
         complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
-        return _interval_cells(self.metric, measured, complete)
+        number = SweepCell(float(len(means)), complete=complete, printed=str(len(means)))
+        if len(means) < 2:
+            mean = statistics.fmean(means.values()) if means else None
+            return number, *(SweepCell(v, None, 0, complete, True) for v in (mean, None, None))
+        from eqrm.evaluation.evaluation import Evaluation  # slow to import
+        from eqrm.risks import MeasuredRisks
+
+        unknown = [math.nan] * len(means)
+        risks = [1.0 - value for value in means.values()]
+        found = MeasuredRisks.of(list(means), [1] * len(means), risks, unknown)
+        cell = Evaluation({self.metric: found}, f"1 − {self.metric}", None).means(CONFIDENCE)
+        limits = cell[self.metric].value, cell[self.metric].low, cell[self.metric].high
+        return number, *(SweepCell(value, None, 0, complete, True) for value in limits)
 
     def _test_risks(self, objective: str) -> dict[int, list[float]]:
         """The risks of all held-out domains, by trial, of trials that have all of them."""
@@ -259,35 +267,6 @@ class _Tabulated:
         levels = [Level.of(level) for level in self.settings.levels]
         columns += [[equal_quantile(each, at) for each in risks.values()] for at in levels]
         return tuple(self._cell(column, complete, percent=False) for column in columns)
-
-
-def _interval_cells(
-    metric: str, measured: Iterable[Mapping[str, float]], complete: bool
-) -> tuple[SweepCell, ...]:
-    """How many domains have a metric, its mean over them, and the interval of this mean.
-
-    ``measured`` are the values by domain of every trial and set of held-out domains. The values of
-    a domain are averaged first, so that it counts once. The interval is that of
-    :meth:`eqrm.Evaluation.means`, for the mean over new domains like these.
-    """
-    values = defaultdict(list)
-    for each in measured:
-        for domain, value in each.items():
-            values[domain].append(value)
-    means = {domain: statistics.fmean(values[domain]) for domain in sorted(values)}
-    number = SweepCell(float(len(means)), complete=complete, printed=str(len(means)))
-    if len(means) < 2:
-        mean = statistics.fmean(means.values()) if means else None
-        return number, *(SweepCell(v, None, 0, complete, True) for v in (mean, None, None))
-    from eqrm.evaluation.evaluation import Evaluation  # slow to import
-    from eqrm.risks import MeasuredRisks
-
-    unknown = [math.nan] * len(means)
-    risks = [1.0 - value for value in means.values()]
-    found = MeasuredRisks.of(list(means), [1] * len(means), risks, unknown)
-    cell = Evaluation({metric: found}, f"1 − {metric}", None).means(CONFIDENCE)[metric]
-    limits = (cell.value, cell.low, cell.high)
-    return number, *(SweepCell(value, None, 0, complete, True) for value in limits)
 
 
 def _metric_of(grid: DatasetGrid) -> str:

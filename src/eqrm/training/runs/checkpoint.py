@@ -101,7 +101,6 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove every checkpoint, to begin again."""
         for path in self.paths():
             path.unlink(missing_ok=True)
         self.remove_drafts()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -38,20 +38,10 @@ DOMAINS = checks.Rule(
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which data, and which domains are kept apart.
+    """Which data, and which domains are kept apart (docs/training.md).
 
-    Attributes:
-        dataset: a name that ``eqrm.data.dataset`` knows, with its ``settings``.
-        train: domains by name; all that are not held out unless given.
-        validation, test: domains by name, or a share of the domains.
-        validation_examples: instead of validation domains, a share of the examples of every
-            training domain.
-        seed: of the shares.
-        split_test_domains: with ``validation_examples``: hold out the same share of every test
-            domain too, as DomainBed does. Which examples are held out then does not depend on
-            which domains are test domains.
-        measure_training: measure risks on the training examples too, as the split ``"train"``.
-        leave_out: domains by name that are not used at all, such as those of another period.
+    With ``split_test_domains`` the examples that are held out do not depend on which domains are
+    test domains.
     """
 
     dataset: str
@@ -89,12 +79,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class PredictorConfig:
-    """Which predictor: a name that ``eqrm.predictors`` knows, its loss and its settings.
-
-    ``outputs`` and ``loss`` follow from the targets unless given: cross-entropy over the
-    classes for integers. ``start_from`` is the folder of a finished run of the same network, whose
-    weights it begins with: ERM first, then another objective from there.
-    """
+    """Which predictor; ``outputs`` and ``loss`` follow from the targets unless given."""
 
     name: str
     loss: str | None = None
@@ -109,10 +94,7 @@ class PredictorConfig:
 
 @dataclass(frozen=True)
 class ObjectiveConfig:
-    """What the run minimises, by name, with the hyperparameters that differ from its defaults.
-
-    ``preset: domainbed`` is the method as DomainBed has it.
-    """
+    """What the run minimises, by name, with the hyperparameters that differ from its defaults."""
 
     name: str = "erm"
     hyperparameters: dict[str, Any] = field(default_factory=dict)
@@ -140,32 +122,24 @@ class ObjectiveConfig:
         return kind(**self.hyperparameters, memory=memory)
 
 
+class NamedConfig:
+    """The configuration of a run, whose folder is named after it."""
+
+    def plain(self) -> dict[str, Any]:
+        """Every field, defaults included (except of fields added later), in plain values."""
+        found: dict[str, Any] = plain_values(self)
+        return found
+
+    @property
+    def run_name(self) -> str:
+        """The name of the run's folder: a hash of the whole configuration."""
+        text = json.dumps(self.plain(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True)
-class RunConfig:
-    """A run: data, predictor, objective, phases and how it is trained.
-
-    Attributes:
-        steps: of all phases together.
-        phases: ``"recommended"`` (by the objective), ``"single"`` (the objective alone), or a
-            list of phases.
-        unit: what ``steps`` (of the run and of listed phases), ``evaluate_every`` and
-            ``checkpoint_every`` count: ``"steps"``, or ``"epochs"``, in each of which as many
-            examples are drawn as there are to train on.
-
-    >>> config = RunConfig.read(
-    ...     {
-    ...         "data": {"dataset": "colored-mnist", "test": ["0.9"]},
-    ...         "predictor": {"name": "mlp"},
-    ...         "objective": {"name": "eqrm", "hyperparameters": {"alpha": 0.9}},
-    ...         "phases": [{"objective": "erm", "steps": 400}, {"learning_rate": 1e-4}],
-    ...         "steps": 600,
-    ...     }
-    ... )
-    >>> [(phase.minimised.name, phase.steps) for phase in config.made_phases(2)]
-    [('erm', 400), ('eqrm', 200)]
-    >>> len(config.run_name)
-    16
-    """
+class RunConfig(NamedConfig):
+    """A run: data, predictor, objective, phases and how it is trained (docs/training.md)."""
 
     data: DataConfig
     predictor: PredictorConfig
@@ -202,7 +176,6 @@ class RunConfig:
 
     @classmethod
     def from_file(cls, path: str | Path, changes: Sequence[str] = ()) -> RunConfig:
-        """From a YAML file."""
         return cls.read(read_yaml(Path(path)), changes)
 
     def made_phases(
@@ -235,11 +208,6 @@ class RunConfig:
             checkpoint_every=None if save is None else save * per_unit,
         )
 
-    def plain(self) -> dict[str, Any]:
-        """Every field, defaults included (except of fields added later), in plain values."""
-        found: dict[str, Any] = plain_values(self)
-        return found
-
     def to_yaml(self) -> str:
         """The whole configuration; reading it back gives the same run."""
         text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
@@ -247,14 +215,3 @@ class RunConfig:
             return text
         # With control characters in a name, all that is not ASCII is written as YAML's escapes.
         return yaml.safe_dump(self.plain(), sort_keys=False)
-
-    @property
-    def run_name(self) -> str:
-        """The name of the run's folder: a hash of the whole configuration."""
-        return configuration_hash(self.plain())
-
-
-def configuration_hash(content: Mapping[str, Any]) -> str:
-    """A hash of a configuration in plain values: 16 hexadecimal digits."""
-    text = json.dumps(content, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

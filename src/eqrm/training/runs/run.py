@@ -25,7 +25,7 @@ from eqrm.training.preflight import as_predictor
 from eqrm.training.processes import rank, world_size
 from eqrm.training.runs.config import EPOCHS, DataConfig, RunConfig
 from eqrm.training.runs.run_data import PredictorSpec, RunData
-from eqrm.training.runs.run_folder import WEIGHTS, RunFolder
+from eqrm.training.runs.run_folder import PREDICTOR, WEIGHTS, RunFolder
 from eqrm.training.state import random_states, seed_everything, set_random_states
 from eqrm.training.trainer import Trained, Trainer
 
@@ -60,7 +60,7 @@ def train_run(
                 tell(note)
         files.make()
         write_text(files.path / "config.yaml", config.to_yaml())
-        spec.save(files)
+        files.write_json(PREDICTOR, spec.to_dict())
     return trainer.fit(resume)
 
 

@@ -42,9 +42,7 @@ class RunData:
     @classmethod
     def read(cls, config: DataConfig, root: str | Path | None = None) -> RunData:
         """Read and split a dataset. A table is encoded by what its training domains tell."""
-        with naming_field("data"):
-            found = raw_dataset(config.dataset, root, **config.settings)
-        return cls.of(found, config)
+        return cls.of(read_dataset(config, root), config)
 
     @classmethod
     def of(cls, found: DomainData | Table, config: DataConfig) -> RunData:
@@ -114,11 +112,16 @@ class LastDataset:
         if self._kept is not None and self._kept[0] == key:
             return RunData.of(self._kept[1], config)
         self._kept, began = None, time.monotonic()
-        with naming_field("data"):
-            found = raw_dataset(config.dataset, root, **config.settings)
+        found = read_dataset(config, root)
         if time.monotonic() - began > self.worth_keeping:
             self._kept = key, found
         return RunData.of(found, config)
+
+
+def read_dataset(config: DataConfig, root: str | Path | None) -> DomainData | Table:
+    """The whole dataset of a run, not split yet."""
+    with naming_field("data"):
+        return raw_dataset(config.dataset, root, **config.settings)
 
 
 def _domains(given: Names | float) -> list[str | int] | float:
@@ -132,12 +135,8 @@ def _domains(given: Names | float) -> list[str | int] | float:
 class PredictorSpec:
     """What a predictor takes from the data it is trained on; saved with the run.
 
-    Attributes:
-        inputs: the shape of one example; None for graphs.
-        outputs, loss: of the predictor.
-        domains: how many there are to train on.
-        preprocessor: how a table becomes inputs; None where the data is not a table.
-        seen: the domains that had a part in training, where they are known.
+    ``inputs`` is the shape of one example, None for graphs; ``domains`` is how many there are to
+    train on; ``seen`` are those that had a part in training, where they are known.
     """
 
     inputs: tuple[int, ...] | None
@@ -181,7 +180,7 @@ class PredictorSpec:
         for name in ("loss", "outputs", "inputs"):
             if name in config.settings:
                 where = (
-                    "It follows from the data." if name == "inputs" else f"Give predictor.{name}."
+                    f"Give predictor.{name}." if name != "inputs" else "It follows from the data."
                 )
                 raise SettingError(f"settings cannot hold {name}. {where}")
         try:
@@ -201,13 +200,9 @@ class PredictorSpec:
             return mine is theirs
         return mine.encoder.columns == theirs.encoder.columns and mine.task == theirs.task
 
-    def save(self, files: RunFolder) -> None:
-        """Write it to the folder of a run."""
-        files.write_json(PREDICTOR, self.to_dict())
-
     @classmethod
     def saved_in(cls, files: RunFolder) -> PredictorSpec:
-        """What :meth:`save` wrote."""
+        """That of a run, in its folder."""
         content = files.read_json(PREDICTOR)
         if content is None:
             raise DataFileError(f"{files.path} has no {PREDICTOR}. Train the network again.")
@@ -219,7 +214,6 @@ class PredictorSpec:
             ) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON; :meth:`from_dict` reads them."""
         table = None if self.preprocessor is None else self.preprocessor.to_dict()
         own = {"inputs": self.inputs, "outputs": self.outputs, "loss": self.loss}
         seen = None if self.seen is None else self.seen.to_list()
@@ -227,7 +221,6 @@ class PredictorSpec:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> PredictorSpec:
-        """What :meth:`to_dict` described."""
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
         inputs, table = content["inputs"], content["table"]
@@ -242,7 +235,6 @@ class PredictorSpec:
 
 
 def _outputs(loss: str, targets: list[Tensor]) -> int:
-    """How many outputs the targets need."""
     if loss == "cross-entropy":
         return int(max(y.max() for y in targets)) + 1
     return targets[0].shape[1] if targets[0].ndim > 1 else 1

@@ -24,7 +24,7 @@ from eqrm.text import printable, shortened
 from eqrm.training.held_out_risks import HeldOutRisks
 from eqrm.training.runs.checkpoint import Checkpoints
 
-WEIGHTS, PREDICTOR = "weights.safetensors", "predictor.json"
+WEIGHTS, PREDICTOR, DONE = "weights.safetensors", "predictor.json", "DONE"
 COLUMNS = ("split", "domain", "examples", "risk", "variance", "standard_error", "accuracy")
 
 
@@ -48,16 +48,13 @@ class RunFolder:
 
     @property
     def done(self) -> bool:
-        """Whether the run reached its end."""
-        return (self.path / "DONE").is_file()
+        return (self.path / DONE).is_file()
 
     @property
     def metrics_path(self) -> Path:
-        """A line of JSON for every record."""
         return self.path / "metrics.jsonl"
 
     def make(self) -> None:
-        """Make the folder."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -82,16 +79,14 @@ class RunFolder:
     def clear(self) -> None:
         """Remove what an earlier run left, to begin again."""
         self.checkpoints.clear()
-        for name in ("DONE", "metrics.jsonl", "risks.parquet", WEIGHTS):
+        for name in (DONE, "metrics.jsonl", "risks.parquet", WEIGHTS):
             (self.path / name).unlink(missing_ok=True)
 
     def add_metrics(self, record: Mapping[str, Any]) -> None:
-        """Add one line to the metrics."""
         with self.metrics_path.open("a", encoding="utf-8") as file:
             file.write(printable(json.dumps(record, ensure_ascii=False)) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Every record."""
         if not self.metrics_path.exists():
             return []
         text = self.metrics_path.read_text(encoding="utf-8")
@@ -183,12 +178,7 @@ class RunFolder:
             ) from None
         return rows
 
-    def finish(self, summary: Mapping[str, Any]) -> None:
-        """Mark the run as finished, with its results."""
-        self.write_json("DONE", summary)
-
     def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Write a file of plain data."""
         write_text(self.path / name, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> Any:

@@ -16,9 +16,6 @@ from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks, merged_moments, variances_of
 
-State = dict[str, Any]
-_ROWS = ("count", "mean", "squares")
-
 
 class RiskAccumulator:
     """Count, mean and sum of squared deviations of the losses of each domain, kept up to date.
@@ -70,31 +67,14 @@ class RiskAccumulator:
         """Add what another accumulator gathered."""
         self._add(list(other._place), other._sums)
 
-    def state_dict(self) -> State:
-        """What was gathered, in plain lists: to be saved, sent or added elsewhere."""
-        count, mean, squares = self._sums.tolist()
-        return {"domains": list(self._place), "count": count, "mean": mean, "squares": squares}
-
-    def load_state_dict(self, state: State) -> None:
-        """Replace what was gathered by what :meth:`state_dict` described."""
-        try:
-            sums = np.array([state[key] for key in _ROWS], dtype=np.float64)
-            given = list(state["domains"])
-            fits = sums.shape == (3, len(given))
-        except (KeyError, TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise DomainDataError("The state must hold a count, mean and squares per domain.")
-        self.reset()
-        self._add([int(n) if isinstance(n, (int, np.integer)) else str(n) for n in given], sums)
-
     def compute(self) -> MeasuredRisks:
         """The measured risks of all batches of all processes, ready for ``eqrm.evaluate``."""
         whole = self
         if self.across_processes:
             whole = RiskAccumulator(across_processes=False)
-            for state in map(json.loads, messages_of_all(json.dumps(self.state_dict()).encode())):
-                whole._add(state["domains"], np.array([state[k] for k in _ROWS]).reshape(3, -1))
+            own = json.dumps([list(self._place), self._sums.tolist()])
+            for names, sums in map(json.loads, messages_of_all(own.encode())):
+                whole._add(names, np.array(sums))
         count, mean, squares = torch.from_numpy(whole._sums)
         return MeasuredRisks.of(list(whole._place), count, mean, variances_of(squares, count))
 

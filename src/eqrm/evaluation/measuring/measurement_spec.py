@@ -144,27 +144,16 @@ class MeasurementSpec:
         def held(name: Any) -> Any:
             return None if name is None else column(table, name)
 
-        about = {"seen": held(self.seen_among(frame_columns(table))), "order": held(self.order)}
+        seen = held(self.seen_among(frame_columns(table)))
+        found = replace(self, domains=held(self.domains), seen=seen, order=held(self.order))
         if self.aggregated:
-            return replace(
-                self,
-                **about,
-                domains=held(self.domains),
-                columns={key: held(name) for key, name in self.columns.items()},
-                predictor=held(self.predictor),
-            )
+            columns = {key: held(name) for key, name in self.columns.items()}
+            return replace(found, columns=columns, predictor=held(self.predictor))
         losses, predictions = (
             None if given is None else {name: held(c) for name, c in by_column(given).items()}
             for given in (self.losses, self.predictions)
         )
-        return replace(
-            self,
-            **about,
-            domains=held(self.domains),
-            losses=losses,
-            labels=held(self.labels),
-            predictions=predictions,
-        )
+        return replace(found, losses=losses, labels=held(self.labels), predictions=predictions)
 
 
 def class_columns_in_words(columns: Collection[Any]) -> str:

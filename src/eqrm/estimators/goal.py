@@ -27,13 +27,6 @@ class Goal:
     """What is minimised: the mean risk (``level`` None), or a measure of the risks at a level.
 
     The measures and their distributions are those of :mod:`eqrm.measures`.
-
-    >>> Goal.of(0.9, "empirical").value(np.array([0.1, 0.2, 0.5]))
-    0.5
-    >>> Goal.of(None).value(np.array([1.0, 2.0, 6.0]))
-    3.0
-    >>> [Goal.of(0.5, measure=m).value(np.arange(4.0)) for m in ("superquantile", "worst", "mean")]
-    [2.5, 3.0, 1.5]
     """
 
     level: Level | None

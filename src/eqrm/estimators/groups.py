@@ -27,12 +27,7 @@ ROUTING = (
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The domains of n rows: ``ids`` (n,) from 0, ``names`` and ``counts`` (m,) of the domains.
-
-    >>> groups = as_groups(["b", "a", "b"], rows=3)
-    >>> groups.ids, groups.names, groups.counts
-    (array([1, 0, 1]), ('a', 'b'), array([1, 2]))
-    """
+    """The domains of n rows: ``ids`` (n,) from 0, ``names`` and ``counts`` (m,) of the domains."""
 
     ids: NDArray[np.int64]
     names: tuple[Name, ...]

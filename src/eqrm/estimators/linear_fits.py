@@ -7,6 +7,7 @@ beyond ``NEWTON_UP_TO`` parameters by L-BFGS; empirical superquantiles, which ar
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -41,51 +42,40 @@ class Solution:
     optimality: Optimality | None
 
 
-class LogisticLevels:
-    """Log-loss: Newton's method from ERM's solution and from that of the level before."""
-
-    def __init__(self, rows: TrainingRows, l2: float, intercept: bool, max_steps: int) -> None:
-        self.problem = LogisticProblem.of(rows, l2=l2, intercept=intercept, max_steps=max_steps)
-        self._before: Array | None = None
-
-    def at(self, goal: Goal) -> Solution:
-        measure = goal.measure(self.problem.risks.domains)
-        end = self.problem.least(measure, self._before)[0]
+def of_log_loss(
+    rows: TrainingRows, goals: Iterable[Goal], l2: float, intercept: bool, max_steps: int
+) -> Iterator[Solution]:
+    """By Newton's method from ERM's solution and from that of the level before."""
+    problem = LogisticProblem.of(rows, l2=l2, intercept=intercept, max_steps=max_steps)
+    before: Array | None = None
+    for goal in goals:
+        measure = goal.measure(problem.risks.domains)
+        end = problem.least(measure, before)[0]
         if not isinstance(measure, Mean):
-            self._before = end.theta
-        coefficients, intercepts = self.problem.predictor(end.theta)
-        return Solution(coefficients, intercepts, end.steps, end.converged, end.optimality)
+            before = end.theta
+        coefficients, intercepts = problem.predictor(end.theta)
+        yield Solution(coefficients, intercepts, end.steps, end.converged, end.optimality)
 
 
-class QuadraticLevels:
-    """Squared error: LinearQRM on moments of standardised features."""
-
-    def __init__(self, rows: TrainingRows, l2: float, intercept: bool, max_steps: int) -> None:
-        self.scaling = Scaling.of(rows.X, rows.sample_weight, intercept)
-        self.moments = standardised_moments(
-            rows.X, rows.y, rows.groups, rows.sample_weight, self.scaling
-        )
-        self.shared: dict[str, Any] = {"l2": l2, "fit_intercept": intercept, "max_steps": max_steps}
-
-    def at(self, goal: Goal) -> Solution:
-        model = self._model(goal).fit(self.moments)
+def of_squared_error(
+    rows: TrainingRows, goals: Iterable[Goal], l2: float, intercept: bool, max_steps: int
+) -> Iterator[Solution]:
+    """By LinearQRM on moments of standardised features."""
+    scaling = Scaling.of(rows.X, rows.sample_weight, intercept)
+    moments = standardised_moments(rows.X, rows.y, rows.groups, rows.sample_weight, scaling)
+    shared: dict[str, Any] = {"l2": l2, "fit_intercept": intercept, "max_steps": max_steps}
+    for goal in goals:
+        model: LinearModel = LinearERM(**shared)
+        if goal.level is not None and len(moments) >= 2:
+            shape = goal.distribution, goal.choice.measure
+            model = LinearQRM(goal.level, *shape, bandwidth=goal.bandwidth, **shared)
+        model.fit(moments)
         table = model.coef_[None]
-        if self.scaling.intercept:
+        if intercept:
             table = np.append(table, [[model.intercept_]], axis=1)
-        coefficients, intercepts = self.scaling.predictor(table)
-        steps, proof = model.n_iter_, model.optimality_
-        return Solution(coefficients[0], float(intercepts[0]), steps, model.converged_, proof)
-
-    def _model(self, goal: Goal) -> LinearModel:
-        if goal.level is None or len(self.moments) < 2:
-            return LinearERM(**self.shared)
-        return LinearQRM(
-            goal.level,
-            goal.distribution,
-            goal.choice.measure,
-            bandwidth=goal.bandwidth,
-            **self.shared,
-        )
+        coefficients, intercepts = scaling.predictor(table)
+        found = model.n_iter_, model.converged_, model.optimality_
+        yield Solution(coefficients[0], float(intercepts[0]), *found)
 
 
 def standardised_moments(

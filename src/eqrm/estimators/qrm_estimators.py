@@ -26,7 +26,7 @@ from eqrm.errors import SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
-from eqrm.estimators.linear_fits import LogisticLevels, QuadraticLevels, Solution
+from eqrm.estimators.linear_fits import Solution, of_log_loss, of_squared_error
 from eqrm.estimators.network import Examples, Network, check_shape, new_network, train_network
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.linear.linear_model import NotConvergedWarning
@@ -130,10 +130,11 @@ class QRMEstimator(DomainEstimator):
             with one_thread() if self.domains_per_batch is not None else nullcontext():
                 self._train_each([(models[i], goals[i]) for i in order], rows)
         else:
-            kind = QuadraticLevels if isinstance(self, Regression) else LogisticLevels
-            solver = kind(rows, float(self.l2), bool(self.fit_intercept), int(self.max_steps))
-            for i in order:
-                models[i]._keep_solution(solver.at(goals[i]))
+            solve = of_squared_error if isinstance(self, Regression) else of_log_loss
+            settings = float(self.l2), bool(self.fit_intercept), int(self.max_steps)
+            solutions = solve(rows, [goals[i] for i in order], *settings)
+            for i, solution in zip(order, solutions, strict=True):
+                models[i]._keep_solution(solution)
         for model, goal in zip(models, goals, strict=True):
             model._keep_risks(goal, rows)
 

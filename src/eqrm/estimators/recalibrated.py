@@ -228,9 +228,6 @@ class Recalibrated(DomainEstimator):
             )
         return found
 
-    def _learned_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        return self._numbers(y, None)
-
     def _known_target(self, y: NDArray[Any]) -> NDArray[Any]:
         found: NDArray[Any] = self._as._known_target(self, y)
         return found

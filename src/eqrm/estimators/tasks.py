@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,7 +15,7 @@ from eqrm.data.tables.frames import in_memory
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import checked_features, target_values
 from eqrm.evaluation.measuring.metrics import SLACK_OF_SUM
-from eqrm.linear.scored_rows import CLIP, Correction, logits_of
+from eqrm.linear.scored_rows import CLIP, Correction, log_losses, logits_of
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.text import counted, listed
 
@@ -33,10 +33,6 @@ class PredictsScores(ABC):
     @abstractmethod
     def _scores(self, X: Array) -> Array:
         """Logits or predicted numbers of checked features (n, d)."""
-
-    @abstractmethod
-    def _learned_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        """The targets of ``fit`` as numbers; a classifier learns its classes from them."""
 
     @abstractmethod
     def _known_target(self, y: NDArray[Any]) -> NDArray[Any]:
@@ -98,6 +94,7 @@ class Classification(ClassifierMixin, PredictsScores):  # type: ignore[misc]
         return found
 
     def _learned_target(self, y: NDArray[Any]) -> NDArray[np.int64]:
+        """The targets of ``fit`` as numbers; its classes are learned from them."""
         self.classes_, places = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DomainDataError(
@@ -111,11 +108,7 @@ class Classification(ClassifierMixin, PredictsScores):  # type: ignore[misc]
 
     @staticmethod
     def _losses_of(scores: Array, target: NDArray[Any]) -> Array:
-        if scores.ndim == 1:
-            found: Array = np.logaddexp(0.0, np.where(target == 1, -1.0, 1.0) * scores)
-        else:
-            found = -np.take_along_axis(log_softmax(scores, axis=1), target[:, None], axis=1)[:, 0]
-        return found
+        return log_losses(scores, target)
 
 
 class Regression(RegressorMixin, PredictsScores):  # type: ignore[misc]

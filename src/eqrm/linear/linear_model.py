@@ -94,7 +94,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             if X.features != default_names(X.num_features):
                 self.feature_names_in_ = np.array(X.features, dtype=object)
-            return self._of_several_domains(X)
+            return X
         # Values that are not finite are refused by column and domain when they are summed.
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": 2}
         rows, target = self._checked(X, _off_device(y), y_numeric=True, **options)
@@ -107,15 +107,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             )
         names = getattr(self, "feature_names_in_", None)
         domains = "all rows" if groups is None else groups
-        return self._of_several_domains(DomainMoments.from_arrays(rows, target, domains, names))
-
-    def _of_several_domains(self, moments: DomainMoments) -> DomainMoments:
-        if self._needs_domains and len(moments) < 2:
-            raise DomainDataError(
-                "At least 2 domains are needed, got 1: one domain has no distribution of risk over "
-                "domains. LinearERM fits a single domain."
-            )
-        return moments
+        return DomainMoments.from_arrays(rows, target, domains, names)
 
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """X and y as arrays that passed scikit-learn's checks, of any kind of frame."""
@@ -139,6 +131,11 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _pose(self, moments: DomainMoments) -> tuple[Problem, Coordinates]:
         """The minimisation problem of these moments."""
+        if self._needs_domains and len(moments) < 2:
+            raise DomainDataError(
+                "At least 2 domains are needed, got 1: one domain has no distribution of risk over "
+                "domains. LinearERM fits a single domain."
+            )
         problems = moments.problems(self.fit_intercept) if self.l2 == 0.0 else []
         if problems:
             raise DomainDataError(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, log_softmax, softmax
 
 from eqrm.linear.solving.risk_functions import Array
 
@@ -168,14 +168,7 @@ class ScoredRows:
 
         def losses(rows: slice) -> Array:
             scores, target = correction(self.scores[rows]), self.target[rows]
-            if not self.classes:
-                found: Array = (scores - target) ** 2
-            elif scores.ndim == 1:
-                found = np.logaddexp(0.0, np.where(target == 1, -1.0, 1.0) * scores)
-            else:
-                highest = scores.max(axis=1)
-                own = np.take_along_axis(scores, target[:, None], axis=1)[:, 0]
-                found = highest + np.log(np.exp(scores - highest[:, None]).sum(axis=1)) - own
+            found = log_losses(scores, target) if self.classes else (scores - target) ** 2
             return found[None]
 
         found: Array = self.means(losses)[0]
@@ -195,6 +188,15 @@ class ScoredRows:
         if self.classes == 2:
             return Correction(float(logits[1] - logits[0]), 0.0)
         return Correction(tuple((logits - logits.mean()).tolist()), 0.0)
+
+
+def log_losses(logits: Array, labels: NDArray[Any]) -> Array:
+    """−log p of the label (n,), 0 … K−1, for logits of the second of two classes, or (n, K)."""
+    if logits.ndim == 1:
+        found: Array = np.logaddexp(0.0, np.where(labels == 1, -1.0, 1.0) * logits)
+    else:
+        found = -np.take_along_axis(log_softmax(logits, axis=1), labels[:, None], axis=1)[:, 0]
+    return found
 
 
 def logits_of(probabilities: NDArray[Any], clip: float = CLIP) -> Array:

@@ -93,14 +93,10 @@ class BoostedQRM(DomainEstimator):
         """Rows as the library holds them, with margins that begin at ``start``."""
 
     @abstractmethod
-    def _train(self, library: Any, boosting: Boosting) -> Any:
-        """A booster of at most so many rounds."""
-
-    @abstractmethod
-    def _train_after(
-        self, library: Any, boosting: Boosting, first: Any, margins: Array | None
+    def _train(
+        self, library: Any, boosting: Boosting, first: Any = None, margins: Array | None = None
     ) -> Any:
-        """The same, after the rounds of ``first``, which end with the margins that it left."""
+        """A booster of at most so many rounds, after those of ``first``, which left ``margins``."""
 
     @abstractmethod
     def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:

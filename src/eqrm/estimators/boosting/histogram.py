@@ -23,7 +23,7 @@ from eqrm.estimators.boosting.tree_checks import (
     check_sizes,
     checked_integers,
 )
-from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.fit_inputs import training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.level import Level
@@ -164,7 +164,10 @@ class Histogram(DomainEstimator):
         names = ("learning_rate", "max_iter", "max_leaf_nodes", "min_samples_leaf", "random_state")
         settings = {name: getattr(self, name) for name in names}
         model = kind(early_stopping=False, **settings)
-        self._model = model.fit(rows.X, rows.y, sample_weight=_equal_domains(rows))
+        # The mean loss is then the mean of the domains' risks.
+        share = np.full(len(rows.groups), len(rows.y) / len(rows.groups))
+        weights = rows.groups.row_weights(share, rows.sample_weight)
+        self._model = model.fit(rows.X, rows.y, sample_weight=weights)
         self.trees_ = HistogramTrees.of(self._model)
         self.n_iter_ = self.max_iter
         self._keep_risks(goal, rows)
@@ -183,13 +186,6 @@ class Histogram(DomainEstimator):
         super()._restore_own(state)
         outputs = self._num_class or 1
         self.trees_ = HistogramTrees.checked(state["trees"], self.n_features_in_, outputs)
-
-
-def _equal_domains(rows: TrainingRows) -> Array:
-    """Weights of rows (mean 1) with which the mean loss is the mean of the domains' risks."""
-    own = np.ones(len(rows.y)) if rows.sample_weight is None else rows.sample_weight
-    totals = rows.groups.sums(own)
-    return np.asarray(own * (len(own) / (len(totals) * totals))[rows.groups.ids])
 
 
 class HistogramClassifier(Classification, Histogram):

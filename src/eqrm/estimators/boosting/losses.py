@@ -46,10 +46,6 @@ class BoostingLoss(ABC):
         """Losses, slopes and curvatures of all rows."""
 
     @abstractmethod
-    def losses(self, margins: NDArray[Any]) -> Floats:
-        """Losses only, as a metric needs them."""
-
-    @abstractmethod
     def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The constant margins (K,) with the lowest mean loss under weights (n,) that sum to 1."""
 
@@ -112,11 +108,6 @@ class BinaryLogLoss(BoostingLoss):
             _shorten(wrong)
         return Derivatives(losses, slopes, curvatures)
 
-    def losses(self, margins: NDArray[Any]) -> Floats:
-        """log(1 + e^{−sF})."""
-        z = np.multiply(margins, self._minus_signs, dtype=np.float32, casting="same_kind")
-        return np.asarray(np.logaddexp(z, np.float32(0.0)), dtype=np.float32)
-
     def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The log-odds of the weighted share of ones, kept away from certainty."""
         share = float(weights[self._minus_signs < 0].sum())
@@ -141,7 +132,9 @@ class SoftmaxLogLoss(BoostingLoss):
 
     def derivatives(self, margins: NDArray[Any]) -> Derivatives:
         """Computed with a row per class, so that every pass runs along the examples."""
-        logs = self._log_probabilities(margins)
+        logs = np.array(margins.T, dtype=np.float32, order="C")
+        logs -= logs.max(axis=0)
+        logs -= np.log(np.exp(logs).sum(axis=0))
         rows = np.arange(len(self._labels))
         losses = -logs[self._labels, rows]
         slopes = np.exp(logs)
@@ -152,17 +145,6 @@ class SoftmaxLogLoss(BoostingLoss):
         _shorten(slopes)
         _shorten(curvatures)
         return Derivatives(losses, slopes.T, curvatures.T)
-
-    def _log_probabilities(self, margins: NDArray[Any]) -> Floats:
-        by_class = np.array(margins.T, dtype=np.float32, order="C")
-        by_class -= by_class.max(axis=0)
-        by_class -= np.log(np.exp(by_class).sum(axis=0))
-        return by_class
-
-    def losses(self, margins: NDArray[Any]) -> Floats:
-        """−log p of the label."""
-        logs = self._log_probabilities(margins)
-        return -logs[self._labels, np.arange(len(self._labels))]
 
     def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Log-shares of the classes, centred."""
@@ -187,11 +169,6 @@ class SquaredError(BoostingLoss):
         """The difference is taken in float64: large targets keep their digits."""
         slopes = np.subtract(margins, self._labels).astype(np.float32)
         return Derivatives(slopes * slopes, slopes, np.ones_like(slopes))
-
-    def losses(self, margins: NDArray[Any]) -> Floats:
-        """(F − y)²."""
-        differences = np.subtract(margins, self._labels)
-        return np.asarray(differences * differences, dtype=np.float32)
 
     def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weighted mean."""

@@ -71,7 +71,7 @@ class DomainTable:
 
     def risks(self, margins: NDArray[Any]) -> Array:
         """The risk of each domain (m,)."""
-        return self._means(self.loss.losses(self._shaped(margins)))
+        return self._means(self.loss.derivatives(self._shaped(margins)).losses)
 
     def gradient(
         self, margins: NDArray[Any], objective: RiskObjective
@@ -85,15 +85,23 @@ class DomainTable:
         return found.slopes, found.curvatures, Round(value, risks, weights)
 
     def weigh(self, risks: Array, objective: RiskObjective) -> tuple[float, Array]:
-        """The objective of the risks and its slope in each, or an error that names the domain."""
+        """The value of an objective of the risks (m,), and its slope in each of them (m,).
+
+        The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and
+        domains of low risk often have a negative part in it.
+        """
         self.groups.refuse_diverged(risks)
-        return domain_weights(risks, objective)
+        given = torch.from_numpy(np.array(risks, dtype=np.float64)).requires_grad_()
+        value = objective.of_risks(given)
+        if not value.requires_grad:
+            return float(value), np.zeros(len(given))
+        (slope,) = torch.autograd.grad(value, given)
+        return float(value.detach()), slope.numpy()
 
     def start(self) -> Array:
         """The constant margins (one per output) with the lowest mean of domain risks."""
-        shares = (1.0 / (len(self.totals) * self.totals))[self.groups.ids]
-        if self.sample_weight is not None:
-            shares = shares * self.sample_weight
+        domains = len(self.groups)
+        shares = self.groups.row_weights(np.full(domains, 1.0 / domains), self.sample_weight)
         return self.loss.best_constant(shares)
 
     def _means(self, losses: Floats) -> Array:
@@ -120,20 +128,6 @@ class DomainTable:
                 "Set the same num_class in the booster's parameters and in the objective."
             )
         return margins
-
-
-def domain_weights(risks: Array, objective: RiskObjective) -> tuple[float, Array]:
-    """The value of an objective of the risks (m,), and its slope in each of them (m,).
-
-    The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and
-    domains of low risk often have a negative part in it.
-    """
-    given = torch.from_numpy(np.array(risks, dtype=np.float64)).requires_grad_()
-    value = objective.of_risks(given)
-    if not value.requires_grad:
-        return float(value), np.zeros(len(given))
-    (slope,) = torch.autograd.grad(value, given)
-    return float(value.detach()), slope.numpy()
 
 
 class BoostingObjective:

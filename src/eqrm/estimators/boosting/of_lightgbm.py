@@ -77,7 +77,12 @@ class LGBMQRM(BoostedQRM):
             params={"verbosity": -1, "feature_pre_filter": False},
         )
 
-    def _train(self, library: Any, boosting: Boosting) -> Any:
+    def _train(
+        self, library: Any, boosting: Boosting, first: Any = None, margins: Array | None = None
+    ) -> Any:
+        if first is not None:
+            boosting.train.set_init_score(margins)
+
         def stop(now: Any) -> None:
             if boosting.over():
                 raise library.callback.EarlyStopException(now.iteration, now.evaluation_result_list)
@@ -102,13 +107,8 @@ class LGBMQRM(BoostedQRM):
             return "kept", 0.0, False
 
         booster.eval_train(keep)  # they are known, and a prediction takes long
-        return booster
-
-    def _train_after(
-        self, library: Any, boosting: Boosting, first: Any, margins: Array | None
-    ) -> Any:
-        boosting.train.set_init_score(margins)
-        booster = self._train(library, boosting)
+        if first is None:
+            return booster
         text = joined_lightgbm(first.model_to_string(), booster.model_to_string())
         return self._booster_of(library, text.encode())
 

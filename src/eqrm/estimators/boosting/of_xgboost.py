@@ -68,7 +68,9 @@ class XGBQRM(BoostedQRM):
         matrix.set_base_margin(start.astype(np.float32))
         return matrix
 
-    def _train(self, library: Any, boosting: Boosting, first: Any = None) -> Any:
+    def _train(
+        self, library: Any, boosting: Boosting, first: Any = None, margins: Array | None = None
+    ) -> Any:
         class Stopping(library.callback.TrainingCallback):  # type: ignore[misc]
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
                 return boosting.over()
@@ -85,11 +87,6 @@ class XGBQRM(BoostedQRM):
             callbacks=[*(self.callbacks or []), Stopping()],
             xgb_model=first,
         )
-
-    def _train_after(
-        self, library: Any, boosting: Boosting, first: Any, margins: Array | None
-    ) -> Any:
-        return self._train(library, boosting, first)
 
     def _kept(self, library: Any, booster: Any, rounds: int | None) -> tuple[Any, int]:
         kept = booster if rounds is None else booster[:rounds]

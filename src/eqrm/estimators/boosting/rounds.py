@@ -133,13 +133,10 @@ def _boost_together(
         begun = first._train(library, erm) if shared else None
         for model, goal in zip(models, goals, strict=True):
             vars(model).update(learned)
-            own, trees = boosting(goal, total - shared), begun
-            if begun is None:
-                trees = first._train(library, own)
-            elif shared == total:
-                own = erm
-            else:
-                trees = first._train_after(library, own, begun, erm.margins)
+            own, trees = erm, begun
+            if shared < total:
+                own = boosting(goal, total - shared)
+                trees = first._train(library, own, begun, erm.margins)
             plain = total if goal.level is None else shared
             model._keep_rounds(library, goal, rows, own, trees, plain)
 

@@ -275,11 +275,6 @@ class RiskFrontier:
         """The level of each estimator; None is ERM."""
         return self.training.levels
 
-    @property
-    def judged(self) -> RisksByLevel:
-        """Risks on held-out domains where there are any, else on the training domains."""
-        return self.training if self.held_out is None else self.held_out
-
     def trained_for(self, alpha: Level | float | str | None) -> Any:
         """The predictor of one level of the grid; None is ERM."""
         level = None if alpha is None else Level.of(alpha)

@@ -27,19 +27,15 @@ class RiskScorer(BaseEstimator):  # type: ignore[misc]
         self.alpha = alpha
         self.measure = measure
         self.distribution = distribution
-
-    def __call__(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
-        return self.score(estimator, X, y, groups)
+        Goal.of(Level.of(alpha), distribution, measure)  # refuses wrong settings
 
     def score(self, estimator: Any, X: Any, y: Any, groups: Any = None) -> float:
         """The score of a fitted estimator on these rows."""
         losses = row_losses(estimator, X, y)
         risks = as_groups(groups, len(losses)).means(losses)
-        return -self.of_risks(risks)
+        return -Goal.of(self.alpha, self.distribution, self.measure).value(risks)
 
-    def of_risks(self, risks: Any) -> float:
-        """The quantile or superquantile of some risks (m,)."""
-        return Goal.of(self.alpha, self.distribution, self.measure).value(risks)
+    __call__ = score
 
 
 def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
@@ -48,15 +44,9 @@ def quantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -
     The risk of a domain is the mean log-loss of its rows for classifiers, the mean squared error
     for regressions. For ``cross_val_score`` and ``GridSearchCV`` with metadata routing on.
     """
-    return _checked(RiskScorer(alpha, "quantile", distribution))
+    return RiskScorer(alpha, "quantile", distribution)
 
 
 def superquantile_risk(alpha: Level | float | str, distribution: Any = "empirical") -> RiskScorer:
     """A scorer: minus the mean risk of the worst share 1−α of the domains that are scored."""
-    return _checked(RiskScorer(alpha, "superquantile", distribution))
-
-
-def _checked(scorer: RiskScorer) -> RiskScorer:
-    """Refuse a wrong setting when the scorer is made, not when it scores."""
-    Goal.of(Level.of(scorer.alpha), scorer.distribution, scorer.measure)
-    return scorer
+    return RiskScorer(alpha, "superquantile", distribution)

@@ -45,11 +45,7 @@ SHIFT, SHIFT_AND_SCALE = "shift", "shift and scale"
 
 @dataclass(frozen=True)
 class Surrogate:
-    """A measure at a level, minimised on the training domains; ``correction`` is of its scores.
-
-    >>> Surrogate("superquantile", Level(0.75)).name, Surrogate(correction="shift").name
-    ('superquantile at 0.75', 'ERM recalibrated (shift)')
-    """
+    """A measure at a level, minimised on the training domains; ``correction`` is of its scores."""
 
     measure: str = "mean"
     level: Level | None = None

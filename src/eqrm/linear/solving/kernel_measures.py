@@ -164,10 +164,6 @@ class KernelMeasure(Measure):
     def _at_level(self, level: Level) -> KernelMeasure:
         return KernelMeasure(level, self.superquantile, self.factor, self.fixed)
 
-    def with_bandwidth(self, bandwidth: float) -> KernelMeasure:
-        """The same with a fixed bandwidth."""
-        return KernelMeasure(self.level, self.superquantile, fixed=bandwidth)
-
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         found = Spread(spread, smoothing)
         bandwidth = self.factor * found.size if self.fixed is None else self.fixed
@@ -213,12 +209,12 @@ class EmpiricalQuantile(Measure):
 
     def __init__(self, level: Level, domains: int) -> None:
         self.index = equal_step_index(domains, level.alpha, level.tail)
-        self.smooth = KernelMeasure(Level((self.index + 0.5) / domains))
+        self.middle = Level((self.index + 0.5) / domains)
 
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         """With δ = 0 the exact value, and one of the slopes that a kink has."""
         if smoothing > 0.0:
-            return self.smooth.with_bandwidth(smoothing).at(mean, spread)
+            return KernelMeasure(self.middle, fixed=smoothing).at(mean, spread)
         slope = np.zeros_like(spread)
         slope[np.argsort(spread)[self.index]] = 1.0
         return Local(mean + float(slope @ spread), slope, no_curvature)
@@ -319,18 +315,15 @@ class AnyDistribution(Measure):
         self.options = dict(options or {})
         self.may_fall_without_end = estimator is KDE and level.alpha < 0.5 and not superquantile
 
-    def of_risks(self, risks: Tensor) -> Tensor:
-        """The measure of risks (m,), with a graph."""
-        found = estimate(self.estimator, risks, None, self.options)
-        if self.superquantile:
-            value: Tensor = found.superquantile(self.level)
-            return value
-        return quantile_at(found, self.level)
-
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         risks = torch.tensor(mean + spread, dtype=torch.float64, requires_grad=True)
         try:
-            value = self.of_risks(risks)
+            found = estimate(self.estimator, risks, None, self.options)
+            value = (
+                found.superquantile(self.level)
+                if self.superquantile
+                else quantile_at(found, self.level)
+            )
         except DomainDataError:  # too large for a float: a place that the descent must not go to
             return Local(np.inf, np.full(len(spread), np.nan), no_curvature)
         (slope,) = torch.autograd.grad(value, risks, create_graph=True)

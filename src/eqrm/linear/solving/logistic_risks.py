@@ -82,7 +82,6 @@ class LogisticRisks(RiskFunctions):
         return contrasts(self.classes)
 
     def at(self, theta: Array) -> LogisticRisksAt:
-        """The risks at θ."""
         table = theta.reshape(self.outputs, -1)
         return LogisticRisksAt(self, self.losses_of(lambda part: self.rows[part] @ table.T))
 
@@ -229,7 +228,6 @@ class LogisticRisksAt(RisksAt):
 
     @property
     def slopes(self) -> tuple[Array, Array]:
-        """∇R̄ (p,) and ∇R_e − ∇R̄ (m, p)."""
         parts = [
             self.functions.gradients(self.loss.slope(a)) for a in range(self.functions.outputs)
         ]
@@ -286,7 +284,6 @@ class CorrectionRisks(RiskFunctions):
         return outputs, block.losses_of(lambda part: shift + scale * outputs[part])
 
     def at(self, theta: Array) -> CorrectionRisksAt:
-        """The risks at θ."""
         return CorrectionRisksAt(self, theta)
 
 
@@ -315,11 +312,9 @@ class CorrectionRisksAt(RisksAt):
 
     @property
     def slopes(self) -> tuple[Array, Array]:
-        """∇R̄ (p,) and ∇R_e − ∇R̄ (m, p)."""
         return self._slopes
 
     def weighted_hessian(self, weights: Array) -> Array:
-        """Σ g_e ∇²R_e."""
         risks = self.functions
         size = risks.parameters
         upper = np.triu_indices(size)

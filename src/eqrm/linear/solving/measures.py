@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -209,10 +209,6 @@ class MeasureOfRisks(Criterion):
     measure: Measure
     l2: Array
     smoothing: float = 0.0
-
-    def smoothed(self, smoothing: float) -> MeasureOfRisks:
-        """The same with another smoothing."""
-        return replace(self, smoothing=smoothing)
 
     def at(self, theta: Array) -> Point:
         return _MeasuredPoint(self, theta)

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 import torch
@@ -115,40 +115,20 @@ class ParameterMetric:
         return float(np.linalg.norm(tau))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what overflows is not stepped to
 def minimise(
-    criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int = 200
-) -> End:
-    """Descend from ``start`` until nothing can be gained."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not stepped to
-        return _descend(criterion, start, metric, max_steps, enough=0.0)
-
-
-def minimise_costly(
     criterion: Criterion,
     start: Array,
     metric: ParameterMetric,
     max_steps: int,
+    enough: float = 0.0,
     known: End | None = None,
 ) -> End:
-    """The same for criteria whose Hessian takes time.
+    """Descend from ``start`` until nothing can be gained, or less than ``enough`` of the value.
 
-    The step that promises less than ``ENOUGH`` of the value is the last. Newton's error is
-    squared by each step, so what is left after it is rounding. A descent that comes to a minimum
-    that is ``known``, from above, ends in it: into a kink there would be some 50 further steps.
+    A descent that comes to a minimum that is ``known``, from above, ends in it: into a kink there
+    would be some 50 further steps.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _descend(criterion, start, metric, max_steps, ENOUGH, known)
-
-
-def _descend(
-    criterion: Criterion,
-    start: Array,
-    metric: ParameterMetric,
-    max_steps: int,
-    enough: float,
-    known: End | None = None,
-) -> End:
-    """Steps as long as the model is right about them."""
     point = criterion.at(start)
     if not _is_finite(point):
         return End(point.theta, math.inf, False, False, 0)
@@ -176,6 +156,11 @@ def _descend(
         if radius < 1e-15 * (metric.length + metric.norm(point.theta)):
             break
     return End(point.theta, point.value, settled(point, metric), False, steps)
+
+
+minimise_costly = partial(minimise, enough=ENOUGH)
+"""For criteria whose Hessian takes time. Newton's error is squared by each step, so what is left
+after the last one is rounding."""
 
 
 def _leads_to(known: End, point: Point, metric: ParameterMetric) -> bool:

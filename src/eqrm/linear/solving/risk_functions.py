@@ -70,11 +70,9 @@ class Quadratics(RiskFunctions):
 
     @property
     def parameters(self) -> int:
-        """p."""
         return len(self.mean[1])
 
     def at(self, theta: Array) -> QuadraticsAt:
-        """The risks at θ."""
         return QuadraticsAt(self, theta)
 
     def mean_risk(self, theta: Array) -> float:

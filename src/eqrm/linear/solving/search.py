@@ -79,7 +79,9 @@ def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
 def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     """The ends of all descents, best first, without repetitions."""
     found, tell = _minima(problem, starts, max_steps), SOLVES_TOLD.get()
-    if tell is not None and not _is_mean(problem.criterion):
+    criterion = problem.criterion
+    of_mean = isinstance(criterion, MeasureOfRisks) and isinstance(criterion.measure, Mean)
+    if tell is not None and not of_mean:
         tell()
     return found
 
@@ -93,14 +95,11 @@ def _minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[E
         ]
     if isinstance(criterion, MeasureOfRisks) and criterion.measure.has_kinks:
         # Where descents meet while the kinks are still rounded, one goes on.
-        smooth = replace(problem, criterion=criterion.smoothed(SMOOTHINGS[0] * _spread(problem)))
+        rounded = replace(criterion, smoothing=SMOOTHINGS[0] * _spread(problem))
+        smooth = replace(problem, criterion=rounded)
         starts = [end.theta for end in _distinct(smooth, starts, max_steps)]
     ends = _distinct(problem, starts, max_steps)
     return [end for end in ends if end.converged] or ends[:1]
-
-
-def _is_mean(criterion: Criterion) -> bool:
-    return isinstance(criterion, MeasureOfRisks) and isinstance(criterion.measure, Mean)
 
 
 def _convex_minimum(
@@ -216,7 +215,7 @@ def _through_smoothings(
     unit, theta, steps, converged = _spread(problem), start, 0, False
     before = start
     for smoothing in SMOOTHINGS:
-        rounded = criterion.smoothed(smoothing * unit)
+        rounded = replace(criterion, smoothing=smoothing * unit)
         ahead = theta + SMOOTHER * (theta - before)
         nearer = steps > 0 and rounded.at(ahead).value < rounded.at(theta).value
         end = problem.descent(rounded, ahead if nearer else theta, problem.metric, max_steps)

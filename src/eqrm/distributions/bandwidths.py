@@ -135,7 +135,6 @@ class SigmaRule(Bandwidth):
         return self.factor(found.effective) * found.std
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
-        """h is proportional to σ̂."""
         effective = risks.size if weights is None else 1.0 / float(weights.dot(weights))
         return RowBandwidth(self.factor(effective))
 
@@ -202,7 +201,6 @@ class Fixed(Bandwidth):
         return risks.new_full((*risks.shape[:-1], 1), self.value)
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
-        """It does not depend on the risks."""
         return RowBandwidth(fixed=self.value)
 
 

@@ -284,21 +284,12 @@ def _middle_pairs(
     high = within(float(values[-1] - values[0]), np.full(size, size))
     half, few = 0.5 * high.weight, max(FEW_PAIRS, size)
     before, beyond = half * (1.0 - 1e-12), half * (1.0 + 1e-12)
-    margin, last = 0.5 * few * half / (size * (size - 1)), (0.0, 0.0)
-    guess, count = 0.7 * float(values[3 * size // 4] - values[size // 4]), 0
     while (high.ends - low.ends).sum() > few:
-        # Secant steps aim a little beyond the half, so that both ends come close to it.
-        count, least = count + 1, max(low.distance, 0.0)
-        if (count > 6 and count % 2 == 0) or not least < guess < high.distance:
-            guess = 0.5 * (least + high.distance)
-        if not low.distance < guess < high.distance:
+        middle = 0.5 * (max(low.distance, 0.0) + high.distance)
+        if not low.distance < middle < high.distance:
             break
-        at = within(guess, np.searchsorted(values, values + guess, side="right"))
-        short = at.weight < before
-        low, high = (at, high) if short else (low, at)
-        slope = (at.weight - last[1]) / (guess - last[0])
-        last = guess, at.weight
-        guess += (half + (margin if short else -margin) - at.weight) / max(slope, 1e-300)
+        at = within(middle, np.searchsorted(values, values + middle, side="right"))
+        low, high = (at, high) if at.weight < before else (low, at)
     first, second = _pairs_between(low.ends, high.ends, few)
     order = np.argsort(values[second] - values[first])
     reached = low.weight + np.cumsum((weights[first] * weights[second])[order])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,20 +24,11 @@ from eqrm.predictors.base import Predictor
 from eqrm.predictors.layers import input_size, layers, output_size
 
 
-class _ReversedGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, strength: float) -> Tensor:
-        ctx.strength = strength
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return -ctx.strength * gradients[0], None
-
-
 def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:
     """x itself, whose gradient is multiplied by −strength (Ganin et al. 2016, eq. 16–17)."""
-    reversed_: Tensor = _ReversedGradient.apply(x, strength)  # type: ignore[no-untyped-call]
+    reversed_ = x.view_as(x)
+    if x.requires_grad:
+        reversed_.register_hook(lambda slopes: -strength * slopes)
     return reversed_
 
 
@@ -159,7 +149,6 @@ class DANN(DomainAdversary):
     name = "dann"
 
     def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:
-        """The features alone."""
         return features
 
     def example_weights(self, batch: Batch) -> Tensor:
@@ -183,7 +172,6 @@ class CDANN(DomainAdversary):
     name = "cdann"
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
-        """Build the discriminator and the embeddings of the classes."""
         predictor = super().prepare(predictor, num_domains)
         classes = max(2, output_size(predictor.head))  # one logit stands for two classes
         embeddings = nn.Embedding(classes, input_size(predictor.head))
@@ -191,7 +179,6 @@ class CDANN(DomainAdversary):
         return predictor
 
     def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:
-        """Features plus an embedding of the class."""
         embeddings: Tensor = self.class_embeddings(integer_classes(y))
         return features + embeddings
 
@@ -240,11 +227,9 @@ class AlternatingAdversary(DomainAdversary):
     preset = "domainbed"
 
     def predictor_optimizer(self, choice: OptimizerChoice, learning_rate: float) -> OptimizerChoice:
-        """The run's, with β = (beta1, .9)."""
         return replace(choice, betas=(self.beta1, 0.9))
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update, of the discriminator or of the predictor."""
         self.require_domains(len(batch.rows_by_domain()), "the batch")
         features = predictor.features(batch.x)
         penalise = self.gradient_penalty > 0

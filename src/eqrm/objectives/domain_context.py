@@ -69,11 +69,9 @@ class ContextPredictor(Predictor):
         return torch.cat([x, means[of_example]], dim=1)
 
     def features(self, x: Any, domains: Tensor | None = None) -> Tensor:
-        """The features of x in its domain's context."""
         return super().features(self.with_context(x, domains))
 
     def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
-        """Outputs, adapted to the domain."""
         outputs: Tensor = self.head(self.features(x, domains))
         return outputs
 
@@ -114,12 +112,10 @@ class ARM(Objective):
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> ContextPredictor:
-        """Widen the first layer and add the context network."""
         predictor = super().prepare(predictor, num_domains)
         return ContextPredictor(predictor, self.context_size, self.context_width, self.normalised)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of predictor and context network together."""
         outputs = prepared_by(self, predictor, ContextPredictor)(batch.x, batch.domains)
         loss = mean_risk(predictor.losses(outputs, batch.y), batch)
         yield Update(loss, tuple(predictor.parameters()))
@@ -143,7 +139,6 @@ class MarginalTransferPredictor(Predictor):
         self.register_buffer("seen", torch.zeros(num_domains, dtype=torch.bool, device=like.device))
 
     def features(self, x: Any) -> Tensor:
-        """The features, flattened to (n, d)."""
         return super().features(x).flatten(1)
 
     def forward(self, x: Any, domains: Tensor | None = None) -> Tensor:
@@ -190,12 +185,10 @@ class MTL(Objective):
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> MarginalTransferPredictor:
-        """Widen the head and make room for the domains' embeddings."""
         predictor = super().prepare(predictor, num_domains)
         return MarginalTransferPredictor(predictor, num_domains)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         network = prepared_by(self, predictor, MarginalTransferPredictor)
         outputs = network.while_training(batch.x, batch.domains, self.update_rate)
         loss = mean_risk(predictor.losses(outputs, batch.y), batch)
@@ -248,14 +241,12 @@ class DomainBedMTL(MTL):
     preset = "domainbed"
 
     def prepare(self, predictor: Predictor, num_domains: int) -> NoisyTransferPredictor:
-        """Widen the head and make room for the domains' embeddings."""
         predictor = Objective.prepare(self, predictor, num_domains)
         made = NoisyTransferPredictor(predictor, num_domains)
         made.seen.fill_(True)  # the first batch moves the running means from 0, as later ones do
         return made
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         network = prepared_by(self, predictor, NoisyTransferPredictor)
         outputs = network.while_training(batch.x, batch.domains, self.update_rate)
         losses = predictor.losses(outputs, batch.y)

@@ -34,7 +34,6 @@ class UniformSpace:
     high: float
 
     def sample(self, generator: np.random.Generator) -> float:
-        """One draw."""
         return float(generator.uniform(self.low, self.high))
 
 
@@ -48,7 +47,6 @@ class LogUniformSpace:
     integer: bool = False
 
     def sample(self, generator: np.random.Generator) -> float:
-        """One draw."""
         value = self.base ** float(generator.uniform(self.low, self.high))
         return int(value) if self.integer else value
 
@@ -60,7 +58,6 @@ class ChoiceSpace(Generic[T]):
     values: tuple[T, ...]
 
     def sample(self, generator: np.random.Generator) -> T:
-        """One draw."""
         return self.values[int(generator.integers(len(self.values)))]
 
 

@@ -61,7 +61,6 @@ class MLDG(Objective):
         return [(turn[held_out:], turn[:held_out]) for turn in turns]
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         domains = batch.by_domain()
         self.require_domains(len(domains), "the batch")
         outputs = predictor(batch.x, batch.domains)
@@ -137,7 +136,6 @@ class DomainBedMLDG(MLDG):
         return list(zip(shuffled[:kept], cycle(shuffled[kept:]), strict=False))
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         parts = batch.by_domain()
         self.require_domains(len(parts), "the batch")
         terms = []

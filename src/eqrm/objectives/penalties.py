@@ -44,7 +44,6 @@ class IRM(Objective):
     )
 
     def recommended_phases(self) -> tuple[Phase, ...]:
-        """500 steps with λ = 1, then λ and a fresh Adam (DomainBed)."""
         return annealing()
 
     def penalty(self, outputs: Tensor, batch: Batch, predictor: Predictor) -> Tensor:
@@ -60,7 +59,6 @@ class IRM(Objective):
         return squares.sum() / batch.num_present()  # those of absent domains are 0
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         outputs = predictor(batch.x, batch.domains)
         risk = mean_risk(predictor.losses(outputs, batch.y), batch)
         loss = risk + self.penalty_weight * self.penalty(outputs, batch, predictor)
@@ -152,7 +150,6 @@ class SD(Objective):
     )
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         outputs = predictor(batch.x, batch.domains)
         squares = outputs.square().reshape(len(outputs), -1).mean(dim=1)
         losses = predictor.losses(outputs, batch.y) + self.penalty_weight * squares
@@ -174,7 +171,6 @@ class FeatureAlignment(Objective):
         """The mean distance over pairs, from each domain's features (n_e, d)."""
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         features = predictor.features(batch.x)
         risk = mean_risk(predictor.losses(predictor.head(features), batch.y), batch)
         flat = features.flatten(1)
@@ -203,7 +199,6 @@ class CORAL(FeatureAlignment):
     )
 
     def distance(self, features: Sequence[Tensor]) -> Tensor:
-        """The mean over pairs of ‖C_i − C_j‖²_F / (4d²)."""
         distance = _mean_squared_difference([covariance(f) for f in features])
         if self.match_means:
             distance = distance + _mean_squared_difference([f.mean(dim=0) for f in features])
@@ -251,7 +246,6 @@ class MMD(FeatureAlignment):
         self.gammas = tuple(self.gammas)
 
     def distance(self, features: Sequence[Tensor]) -> Tensor:
-        """The mean over pairs of the squared MMD."""
         kernel = gaussian_kernel(torch.cat(list(features)), self.gammas)
         averages = torch.block_diag(*[f.new_full((1, len(f)), 1 / len(f)) for f in features])
         inner = averages @ kernel @ averages.T  # ⟨mean φ of domain i, mean φ of domain j⟩

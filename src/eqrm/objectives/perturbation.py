@@ -53,7 +53,6 @@ class Mixup(Objective):
         return partner, weight
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor, on mixed examples only."""
         x = mixable(batch.x)
         partner, weight = self.partners(batch)
         weight = weight.to(x.dtype)
@@ -117,7 +116,6 @@ class RSC(Objective):
         return torch.ones_like(values).scatter(1, largest, 0.0)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor, on muted features."""
         features = predictor.features(batch.x)
         mask = self.mask(features, batch.y, predictor)
         losses = predictor.losses(predictor.head(features * mask), batch.y)
@@ -146,7 +144,6 @@ class SagNet(Objective):
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
-        """Build the style head, a fresh copy of the head."""
         predictor = super().prepare(predictor, num_domains)
         self.style_head = copy.deepcopy(predictor.head)
         for module in self.style_head.modules():
@@ -173,7 +170,6 @@ class SagNet(Objective):
         return outputs
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """Content, style, adversary."""
         outputs = predictor.head(self.other_style(predictor.features(batch.x)))
         content = mean_risk(predictor.losses(outputs, batch.y), batch)
         yield Update(content, tuple(predictor.parameters()))
@@ -258,7 +254,6 @@ class DomainBedMixup(Mixup):
         return found
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor, on mixed examples only."""
         x, pairs = mixable(batch.x), self.pairs(batch)
         terms = []
         for first, second, share in pairs:
@@ -298,9 +293,7 @@ class DomainBedSagNet(SagNet):
     preset = "domainbed"
 
     def other_style(self, features: Tensor) -> Tensor:
-        """Each example's content, with means and variances between its own and another's."""
         return randomise_style(features, variances=True)
 
     def other_content(self, features: Tensor) -> Tensor:
-        """Another example's content, a constant, in each example's own style."""
         return randomise_content(features, unbiased=True)

@@ -62,7 +62,6 @@ class ERM(RiskObjective):
         return risks.mean() if weights is None else (weights * risks).sum().to(risks.dtype)
 
     def kernel(self, num_domains: int) -> Kernel | None:
-        """Always there."""
         from eqrm.gpu.objectives import mean_and_variance
 
         return lambda totals, size, dtype: KernelResult(
@@ -197,7 +196,6 @@ class EQRM(RiskObjective):
         )
 
     def forward(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
-        """The objective of a batch: losses (n,), one domain (integer or string) per example."""
         if self.memory is not None and num_domains is None:
             num_domains = self.memory.num_domains
         return super().forward(losses, domains, num_domains)
@@ -227,7 +225,6 @@ class Superquantile(EQRM):
         below_one(self.level, what)  # at 0 it is the mean, which every distribution has
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-        """The mean of the risks' distribution beyond its α-quantile."""
         value: Tensor = self._estimated(risks, weights).superquantile(self.level)
         return value
 
@@ -262,7 +259,6 @@ class VREx(RiskObjective):
     )
 
     def recommended_phases(self) -> tuple[Phase, ...]:
-        """500 steps with β = 1, then β and a fresh Adam (DomainBed)."""
         return annealing()
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -273,7 +269,6 @@ class VREx(RiskObjective):
         return value.to(risks.dtype)
 
     def kernel(self, num_domains: int) -> Kernel | None:
-        """Always there."""
         from eqrm.gpu.objectives import mean_and_variance
 
         return lambda totals, size, dtype: KernelResult(
@@ -311,7 +306,6 @@ class GroupDRO(RiskObjective):
         self.register_buffer("domain_weights", torch.zeros(0, dtype=torch.float64))
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
-        """Start from equal weights for ``num_domains`` domains."""
         start = torch.full((num_domains,), 1.0 / num_domains, dtype=torch.float64)
         self.domain_weights = start.to(next(predictor.parameters()).device)
         return super().prepare(predictor, num_domains)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from eqrm.between_domains import OfRisks, denoised, reliability, with_common_los
 from eqrm.checks import FLAG, POSITIVE, POSITIVE_INTEGER, check_fields, number, optional, ruled
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.execution import can_look
-from eqrm.objectives.risk_objective import Kernel, KernelResult, keep_state
+from eqrm.objectives.risk_objective import Kernel, KernelResult, flowing_into, keep_state
 from eqrm.risks import DomainRisks
 
 
@@ -147,11 +147,11 @@ class RiskMemory(nn.Module):
         recalled = self._recall(batch, present, None if noise is None else noise.detach())
         weights = self._weights(recalled.last_seen, recalled.step)
         share = self._share(present, weights)
-        risks = _flowing_into(batch.values, share, recalled.risks)
+        risks = flowing_into(batch.values, recalled.risks, share)
         if noise is not None:
             # The slope in a risk meets the batch's noise only to the share that it has in the
             # memory; no more of it may be taken back.
-            variances = _flowing_into(noise, share * recalled.newest, recalled.variances)
+            variances = flowing_into(noise, recalled.variances, share * recalled.newest)
             variances = with_common_losses(variances, recalled.unit_variances, weights)
             value = denoised(of_risks, risks, variances, weights)
         elif self._count_the_same and can_look(weights) and bool(weights.all()):
@@ -189,7 +189,7 @@ class RiskMemory(nn.Module):
             share = total / totals[2 * size]
             if self.half_life is not None:
                 share = share / torch.where(weights > 0.0, weights, 1.0)
-            again = lambda batch: of_risks(_flowing_into(batch.values, share, risks), weights)  # noqa: E731
+            again = lambda batch: of_risks(flowing_into(batch.values, risks, share), weights)  # noqa: E731
             return KernelResult(value.to(dtype), slopes * share, again)
 
         return remembered
@@ -283,26 +283,6 @@ class RiskMemory(nn.Module):
         weights = self._weights(self.last_seen, self.step)
         variances = with_common_losses(self.variances, self.unit_variances, weights)
         return float(reliability(self.risks, variances, weights))
-
-
-class _FlowingInto(torch.autograd.Function):
-    """What is remembered, with a gradient that flows into the batch's own, times a factor."""
-
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
-        ctx.save_for_backward(factor)
-        ctx.dtype = own.dtype
-        return remembered.view_as(remembered)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (factor,) = ctx.saved_tensors
-        return (factor * grad).to(ctx.dtype), None, None
-
-
-def _flowing_into(own: Tensor, factor: Tensor, remembered: Tensor) -> Tensor:
-    value: Tensor = _FlowingInto.apply(own, factor, remembered)  # type: ignore[no-untyped-call]
-    return value
 
 
 def _checked_sizes(sizes: Tensor | int | None, num_domains: int) -> Tensor:

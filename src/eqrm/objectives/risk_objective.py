@@ -127,7 +127,6 @@ class RiskObjective(Objective):
             ...
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """One update of the whole predictor."""
         losses = batch.weighted(predictor.losses(predictor(batch.x, batch.domains), batch.y))
         with naming_domains(batch.names):
             loss = self(losses, batch.domains, batch.num_domains)
@@ -236,7 +235,7 @@ class RisksOfAllProcesses(DomainRisks):
         own = self.squared_deviations(self.values.detach())
         everywhere = own.detach().clone()
         dist.all_reduce(everywhere)
-        return variances_of(flowing_into(own, everywhere), self.counts)
+        return variances_of(flowing_into(own, everywhere, dist.get_world_size()), self.counts)
 
 
 def over_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRisks) -> Tensor:
@@ -256,7 +255,7 @@ def over_all_processes(objective: Callable[[DomainRisks], Tensor], local: Domain
     dist.all_reduce(totals)
     sums, counts = totals
     everywhere = RisksOfAllProcesses(
-        values=flowing_into(own_sums, sums) / counts.clamp(min=1),
+        values=flowing_into(own_sums, sums, dist.get_world_size()) / counts.clamp(min=1),
         counts=counts.to(torch.int64),
         names=local.names,
         all_present=False,
@@ -266,6 +265,6 @@ def over_all_processes(objective: Callable[[DomainRisks], Tensor], local: Domain
     return objective(everywhere).to(local.values.dtype)
 
 
-def flowing_into(own: Tensor, total: Tensor) -> Tensor:
-    """``total``, a sum over processes, with the gradient into this process's part of it."""
-    return total + dist.get_world_size() * (own - own.detach())
+def flowing_into(own: Tensor, value: Tensor, factor: Tensor | int) -> Tensor:
+    """``value``, with a gradient that flows into ``own``, times a factor."""
+    return value + factor * (own - own.detach())

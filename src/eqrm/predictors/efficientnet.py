@@ -100,7 +100,6 @@ class InvertedBottleneck(nn.Module):
         self.shortcut = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """(n, inputs, height, width) → (n, outputs, ⌈height/stride⌉, ⌈width/stride⌉)."""
         padding = self.depthwise_conv.padding_of(x)
         if self.expand_conv is None or self.bn0 is None:
             y = padded(x, padding)
@@ -142,7 +141,6 @@ class EfficientNetLiteFeatures(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out")
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features of scaled images."""
         x = norm_rectified(self.bn0, self.conv_stem(x), HIGHEST)
         x = norm_rectified(self.bn1, self.conv_head(self.blocks(x)), HIGHEST)
         return x.mean(dim=(2, 3))

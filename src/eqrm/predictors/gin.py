@@ -34,7 +34,6 @@ class CategoricalEncoder(nn.Module):
             nn.init.xavier_uniform_(self.table.weight.data[start : start + size])
 
     def forward(self, features: Tensor) -> Tensor:
-        """Σ over features of their embeddings."""
         return self.of_indicators(self.indicators(features))
 
     def indicators(self, features: Tensor) -> Tensor:

@@ -36,7 +36,6 @@ class Fractions(nn.Module):
     """The first layer of networks that take images: see :func:`as_fractions`."""
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images in [0, 1]."""
         return as_fractions(images)
 
 

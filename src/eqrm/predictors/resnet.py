@@ -36,7 +36,6 @@ class BasicBlock(nn.Module):
         self.downsample = _shortcut(inputs, width * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """relu(shortcut + convolutions)."""
         y = norm_rectified(self.bn1, self.conv1(x))
         y = self.bn2(self.conv2(y))
         result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
@@ -63,7 +62,6 @@ class Bottleneck(nn.Module):
         self.downsample = _shortcut(inputs, width * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """relu(shortcut + convolutions)."""
         y = norm_rectified(self.bn1, self.conv1(x))
         y = norm_rectified(self.bn2, self.conv2(y))
         y = self.bn3(self.conv3(y))
@@ -107,7 +105,6 @@ class ResNetFeatures(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features of normalised images."""
         x = self.maxpool(norm_rectified(self.bn1, self.conv1(x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean(dim=(2, 3))

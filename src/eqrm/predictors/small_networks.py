@@ -80,7 +80,6 @@ class MeanOverPixels(nn.Module):
     """(n, channels, height, width) → (n, channels)."""
 
     def forward(self, maps: Tensor) -> Tensor:
-        """The mean of every channel."""
         return maps.mean(dim=(2, 3))
 
 

@@ -135,10 +135,6 @@ def knows_its_slope(rule: Bandwidth, risks: Tensor) -> bool:
     return isinstance(rule, SigmaRule) or (type(rule) in known and on_cpu)
 
 
-def _is_one_row(risks: Tensor) -> bool:
-    return risks.ndim == 1 and risks.device.type == "cpu"
-
-
 def kde_quantile(
     risks: Tensor, bandwidth: Bandwidth | Tensor, weights: Tensor | None, level: Level
 ) -> Tensor:
@@ -229,21 +225,17 @@ def _gradients_with_graph(inputs: QuantileInputs) -> list[Tensor | None]:
 
 def value_and_gradients(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     """q, and where they are wanted dq/dR, and dq/dh where h is given."""
-    if _is_one_row(inputs.risks):
+    risks, given, weights, rule, level = inputs
+    if risks.ndim == 1 and risks.device.type == "cpu":
         return quantile_of_one(*inputs, wants_gradient)
-    if has_kernels(inputs.risks):
-        return _in_one_launch(inputs, wants_gradient)
-    dtype = inputs.risks.dtype
+    if has_kernels(risks):
+        from eqrm.distributions.kde.triton_quantile import quantile_rows
+
+        constant = rule.constant if given is None else 1.0
+        return quantile_rows(risks, weights, given, constant, level, wants_gradient)
+    dtype = risks.dtype
     value, gradient, by_given = _of_rows(inputs, wants_gradient)
     return value.to(dtype), None if gradient is None else in_dtype(gradient, dtype), by_given
-
-
-def _in_one_launch(inputs: QuantileInputs, wants_gradient: bool) -> Found:
-    from eqrm.distributions.kde.triton_quantile import quantile_rows
-
-    risks, given, weights, rule, level = inputs
-    constant = rule.constant if given is None else 1.0
-    return quantile_rows(risks, weights, given, constant, level, wants_gradient)
 
 
 def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:

@@ -69,7 +69,8 @@ def quantile_of_one(
     """
     dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
     row = risks.detach()
-    if dtype != torch.float64 and not (dtype == torch.float32 and _needs_no_risks(rule)):
+    needs_no_risks = rule is None or isinstance(rule, (SigmaRule, Fixed))
+    if dtype != torch.float64 and not (dtype == torch.float32 and needs_no_risks):
         row = row.to(torch.float64)
     if weights is not None:
         given_weights = weights.numpy()
@@ -112,24 +113,10 @@ def _of_bandwidth(
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wanted)
     if found is None:
-        found = _after_all(row.to(torch.float64), shares, bandwidth, level, wanted)
-    return found
-
-
-def _needs_no_risks(rule: Bandwidth | None) -> bool:
-    """Whether the bandwidth is given, or follows from the spread of the risks alone."""
-    return rule is None or isinstance(rule, (SigmaRule, Fixed))
-
-
-def _after_all(
-    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
-) -> RowQuantile:
-    """For rows, in float64, that the one call does not solve."""
-    if weights is None and bandwidth.factor == UNBOUNDED:
-        found = quantile_in_gap(risks.numpy(), bandwidth.fixed, level, wanted)
-        if found is not None:
-            return found
-    return _quantile_with_care(risks, weights, bandwidth, level, wanted)
+        row = row.to(torch.float64)
+        if shares is None and bandwidth.factor == UNBOUNDED:
+            found = quantile_in_gap(row.numpy(), bandwidth.fixed, level, wanted)
+    return found or _quantile_with_care(row, shares, bandwidth, level, wanted)
 
 
 def _quantile_with_care(

@@ -9,7 +9,7 @@ import numpy as np
 from eqrm.data import Table
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import prepare
-from eqrm.tabular.result import TrainingOutput
+from eqrm.tabular.result import TrainingResult
 from eqrm.tabular.training import TableTraining, train_prepared
 
 DOMAINS, ROWS = 220, 40
@@ -45,4 +45,4 @@ def trained_on(table: Table, plan: TrainingPlan, test: Table | None = None) -> T
 
 def told(training: TableTraining) -> str:
     """What is said about a training, details too, on one line."""
-    return " ".join(TrainingOutput(training, 0.95).summary.split())
+    return " ".join(TrainingResult.of(training).summary.split())

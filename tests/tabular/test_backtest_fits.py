@@ -45,5 +45,5 @@ def test_the_risks_are_those_of_a_training_on_the_same_domains() -> None:
     )
     later = found.measured[0].later["superquantile for 0.9"]
     assert trained.aside is not None
-    kept = trained.aside.evaluation["linear, trained for 9 in 10"].risks
+    kept = trained.aside["linear, trained for 9 in 10"].risks
     assert later == pytest.approx(kept)

@@ -22,7 +22,7 @@ from eqrm.tabular.model import (
     save_table_model,
 )
 from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.result import TrainingOutput
+from eqrm.tabular.result import TrainingResult
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import models_table
 from tabular.shifting_world import plan_of, some, told, trained_on, world
@@ -43,7 +43,7 @@ FAMILY = {"linear": "logistic", "mlp": "network"}
 
 
 def written(training: TableTraining, folder: Path) -> None:
-    TrainingOutput(training, 0.95, command="eqrm train").write(folder)
+    TrainingResult.of(training, command="eqrm train").save(folder)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_several_classes_have_a_probability_each() -> None:
     ids = np.unique(test.domains, return_inverse=True)[1]
     risks = np.bincount(ids, -np.log(own)) / np.bincount(ids)
     assert found.aside is not None
-    np.testing.assert_allclose(found.aside.evaluation[name].risks, risks)
+    np.testing.assert_allclose(found.aside[name].risks, risks)
 
 
 def test_skill_is_scikit_learns() -> None:
@@ -131,13 +131,13 @@ def test_skill_is_scikit_learns() -> None:
 
 def test_a_model_has_one_quantile_in_all_tables(training: TableTraining) -> None:
     """Harrell–Davis estimates; that of a chosen model is corrected for the choice."""
-    output = TrainingOutput(training, 0.95)
-    place = [s.level for s in output.table.statistics].index(Level(0.9))
+    output = TrainingResult.of(training)
+    place = [s.level for s in output.risk_table.statistics].index(Level(0.9))
     lines = models_table(training).splitlines()
     rows = {line[2:].split("  ")[0]: line.split() for line in lines[1:]}
     for name in ("logistic, plain", "logistic, recalibrated for 9 in 10"):
         value = hdquantiles(training.evaluation[name].risks, [0.9])[0]
-        assert output.table.cells[name][place].value == pytest.approx(value)
+        assert output.risk_table.cells[name][place].value == pytest.approx(value)
         assert f"{value:.3f}" in rows[name]
     decision = training.decision
     assert decision.plain_quantile == pytest.approx(

@@ -10,7 +10,7 @@ import pytest
 
 from eqrm.level import Level
 from eqrm.markup import typeset
-from eqrm.tabular.result import TrainingOutput
+from eqrm.tabular.result import TrainingResult
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import CHOSEN, training_answer
 from tabular.shifting_world import plan_of, some, trained_on, world
@@ -45,7 +45,7 @@ def test_the_decision_on_the_headline_level_is_the_answer(
     assert trained == expected | {f"logistic, {way} 9 in 10": "0.9" for way in ways}
     assert [*answer.at_levels.values()] == [str(each) for each in training.decisions]
     path = tmp_path / "report.html"
-    TrainingOutput(training, 0.95, command="eqrm train t.csv").report(path)
+    TrainingResult.of(training, command="eqrm train t.csv").report(path)
     page = path.read_text("utf-8")
     assert f">{typeset(answer.sentence)}</h1>" in page
     assert "trained for 0.9" in page
@@ -61,5 +61,5 @@ def test_without_a_choice_what_was_asked_for_is_the_answer(measure: str, tmp_pat
     assert answer.chosen == wanted
     assert answer.sentence == f"Use: {wanted}{'' if measure == 'mean' else '  (as asked for)'}"
     path = tmp_path / "report.html"
-    TrainingOutput(found, 0.95).report(path)
+    TrainingResult.of(found).report(path)
     assert f">{answer.sentence}</h1>" in path.read_text("utf-8")

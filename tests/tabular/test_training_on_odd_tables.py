@@ -31,7 +31,7 @@ def test_a_certain_and_wrong_prediction_has_a_large_loss_not_an_infinite_one() -
     train, test = table.split(["d10", "d11"])
     found = trained_on(train, plan_of(measure="mean", settings={"l2": 0.0}), test)
     assert found.aside is not None
-    losses = found.aside.evaluation["logistic, plain"].risks
+    losses = found.aside["logistic, plain"].risks
     model = found.models["logistic, plain"]
     margins = model.estimator.decision_function(
         model.preprocessor.encoder.transform({"x": [1000.0, 500.0]})

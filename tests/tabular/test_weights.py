@@ -39,7 +39,7 @@ def test_a_weight_counts_rows(classes: int) -> None:
         np.testing.assert_allclose(found, expected, rtol=5e-3 if name in one.models else 1e-12)
     assert one.evaluation.examples < two.evaluation.examples
     for name in one.models:
-        found, expected = (each.aside.evaluation[name].risks for each in (one, two))  # type: ignore[union-attr]
+        found, expected = (each.aside[name].risks for each in (one, two))  # type: ignore[union-attr]
         np.testing.assert_allclose(found, expected, rtol=5e-3)
 
 

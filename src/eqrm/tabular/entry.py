@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,10 @@ def train(
     shown = nullcontext(progress) if callable(progress) else steps_shown(STEPS, shown=progress)
     with shown as tell:
         found = run_training(data, plan, confidence, problems, tell)
-        return found if folder is None else found.saved(folder)
+        if folder is None:
+            return found
+        found.save(folder)
+        return replace(found, folder=folder)
 
 
 def run_training(
@@ -275,12 +278,9 @@ def load(path: str | Path) -> Any:
         from eqrm.tabular.result import TrainingResult
 
         return TrainingResult.load(place)
-    from eqrm.estimators.model_files import read_model
-    from eqrm.tabular.model import FORMAT, load_table_model
+    from eqrm.tabular.model import load_model_file
 
-    saved = read_model(place)
-    of_table = saved.attached is not None and saved.attached.get("format") == FORMAT
-    return load_table_model(place) if of_table else saved.estimator
+    return load_model_file(place)
 
 
 def _json(place: Path) -> Any:

@@ -83,13 +83,21 @@ def load_table_model(path: Path) -> TableModel | TableNetwork:
         if listed_files(path) is None:
             return load_table_network(path)
         path = chosen_model(path)[1]
-    saved = read_model(path)
-    content = saved.attached
-    if content is None or content.get("format") != FORMAT:
+    found = load_model_file(path)
+    if not isinstance(found, TableModel):
         raise DataFileError(
             f"{path} holds a model without the columns of a table: 'eqrm train' did not write it. "
             "Use eqrm.load_model in Python."
         )
+    return found
+
+
+def load_model_file(path: Path) -> Any:
+    """The model of a table in a file, or the estimator that has no table."""
+    saved = read_model(path)
+    content = saved.attached
+    if content is None or content.get("format") != FORMAT:
+        return saved.estimator
     try:
         preprocessor = TablePreprocessor.from_dict(content)
         level = None if content["level"] is None else Level.parse(content["level"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,116 +49,24 @@ REPORT, SUMMARY = "report.html", "summary.txt"
 EVALUATION, KEPT_ASIDE = "evaluation.json", "kept-aside.json"
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingOutput:
-    """Everything that is said about a training, computed once, and written to a folder."""
-
-    training: TableTraining
-    confidence: float
-    source: str = ""
-    command: str | None = None
-
-    @cached_property
-    def table(self) -> RiskTable:
-        """Mean and quantiles at the trained levels, and the largest risk."""
-        levels = [each.level for each in self.training.decisions]
-        return _risk_table(self.training.evaluation, levels, self.confidence)
-
-    @cached_property
-    def about(self) -> Summary:
-        """Noise, signs that domains are not exchangeable, and differences."""
-        decision = self.training.decision
-        certified = decision.level if decision.level.alpha < 1.0 else Level(0.9)
-        return summarised(
-            self.training.evaluation,
-            certified,
-            self.confidence,
-            baseline=decision.plain,
-            interpolation=SMOOTH,
-        )
-
-    def screen(self, folder: Path | None = None) -> str:
-        """What is printed."""
-        told = first_screen(self.training, self.confidence, self.source)
-        return told if folder is None else f"{told}\n\n{file_lines(folder)}"
-
-    @cached_property
-    def summary(self) -> str:
-        """What is printed, and all details."""
-        return f"{self.screen()}\n\n{details(self.training, self.about)}"
-
-    def report(self, path: Path) -> None:
-        """Write the page."""
-        write_report(
-            self.training.evaluation,
-            path,
-            command=self.command,
-            table=report_table(self.training, self.confidence),
-            summary=self.about,
-            answer=training_answer(self.training, self.confidence),
-        )
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write everything to a folder, in place of an earlier training, and return the files.
-
-        What the earlier training wrote stays until all of this is written.
-        """
-        check_folder(folder)
-        training = self.training
-        foreign = [n for n, m in training.models.items() if type(m.estimator) is ForeignModel]
-        if foreign:
-            raise SettingError(
-                f"{', '.join(foreign)} holds an estimator of your own, which eqrm does not write "
-                "to files. Use result.models in this session, or save the estimator yourself."
-            )
-        with whole_files(folder, without=earlier_files(folder) or ()) as draft:
-            about: dict[str, Any] = {
-                "models": self._write_models(draft),
-                "recommended": training.decision.chosen,
-                "decisions": [each.to_dict() for each in training.decisions],
-                "confidence": self.confidence,
-            }
-            self._write_results(draft)
-            written = [path for path in draft.rglob("*") if path.is_file()]
-            names = sorted(str(path.relative_to(draft)) for path in written)
-            listed = {"written by": WRITER, "files": names, **about}
-            write_text(draft / LISTED, json.dumps(listed, indent=1) + "\n")
-        return [folder / name for name in names]
-
-    def _write_models(self, folder: Path) -> dict[str, str]:
-        """A file for each model, named after it."""
-        (folder / "models").mkdir()
-        files = {}
-        for name, model in self.training.models.items():
-            words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
-            files[name] = f"models/{'-'.join(words)}.safetensors"
-            save_table_model(model, folder / files[name])
-        return files
-
-    def _write_results(self, folder: Path) -> None:
-        training = self.training
-        self.report(folder / REPORT)
-        texts = {
-            SUMMARY: self.summary + "\n",
-            "risk-table.md": self.table.to_markdown() + "\n",
-            "risk-table.csv": self.table.to_csv(),
-            EVALUATION: training.evaluation.to_json() + "\n",
-        }
-        if training.aside is not None:
-            texts[KEPT_ASIDE] = training.aside.evaluation.to_json() + "\n"
-        for name, text in texts.items():
-            write_text(folder / name, text)
-        try:
-            figure = draw_cdfs_and_tails(training.evaluation.predictors)
-        except MissingExtraError:
-            return  # the report holds the same curves
-        with whole_file(folder / "risk-cdfs.svg") as draft:
-            save_figure(figure, draft)
+def _write_report(
+    training: TableTraining, about: Summary, confidence: float, command: str | None, path: Path
+) -> None:
+    write_report(
+        training.evaluation,
+        path,
+        command=command,
+        table=report_table(training, confidence),
+        summary=about,
+        answer=training_answer(training, confidence),
+    )
 
 
-def _risk_table(evaluation: Evaluation, levels: list[Level], confidence: float) -> RiskTable:
+def _risk_table(
+    evaluation: Evaluation, decisions: Sequence[Decision], confidence: float
+) -> RiskTable:
     """Quantiles at the trained levels, without one at 0.9, and the largest risk."""
-    own = [level for level in levels if level != Level(1.0)] or [Level(0.9)]
+    own = [each.level for each in decisions if each.level != Level(1.0)] or [Level(0.9)]
     return evaluation.risk_table(
         [*own, Level(1.0)], [], confidence=confidence, worst=0, interpolation=SMOOTH
     )
@@ -189,7 +97,9 @@ class TrainingResult:
     decisions: tuple[Decision, ...]
     kept_aside: Evaluation | None
     folder: Path | None = None
-    _output: TrainingOutput | None = None
+    _confidence: float = 0.95
+    _screen: str | None = None
+    _report: Callable[[Path], None] | None = None
 
     @classmethod
     def of(
@@ -200,16 +110,26 @@ class TrainingResult:
         command: str | None = None,
     ) -> TrainingResult:
         """The result of a training that has just ended."""
-        output = TrainingOutput(training, confidence, source, command)
+        decision, screen = training.decision, first_screen(training, confidence, source)
+        about = summarised(
+            training.evaluation,
+            decision.level if decision.level.alpha < 1.0 else Level(0.9),
+            confidence,
+            baseline=decision.plain,
+            interpolation=SMOOTH,
+        )
         return cls(
             training.models,
-            training.decision.chosen,
+            decision.chosen,
             training.evaluation,
-            output.summary,
-            output.table,
+            f"{screen}\n\n{details(training, about)}",
+            _risk_table(training.evaluation, training.decisions, confidence),
             training.decisions,
-            None if training.aside is None else training.aside.evaluation,
-            _output=output,
+            training.aside,
+            None,
+            confidence,
+            screen,
+            partial(_write_report, training, about, confidence, command),
         )
 
     @property
@@ -219,7 +139,9 @@ class TrainingResult:
 
     def printed(self, folder: Path | None = None) -> str:
         """The part of the summary that the command prints; all of it once loaded."""
-        return self.summary if self._output is None else self._output.screen(folder)
+        if self._screen is None:
+            return self.summary
+        return self._screen if folder is None else f"{self._screen}\n\n{file_lines(folder)}"
 
     @classmethod
     def load(cls, folder: Path) -> TrainingResult:
@@ -235,10 +157,8 @@ class TrainingResult:
             if KEPT_ASIDE in content["files"]:
                 kept = Evaluation.from_dict(read_json(folder / KEPT_ASIDE))
             confidence = float(content["confidence"])
-        given = (getattr(model, "level", None) for model in models.values())
-        levels = list(dict.fromkeys(level for level in given if level is not None))
-        table = _risk_table(evaluation, levels, confidence)
-        return cls(models, best, evaluation, summary, table, decisions, kept, folder)
+        table = _risk_table(evaluation, decisions, confidence)
+        return cls(models, best, evaluation, summary, table, decisions, kept, folder, confidence)
 
     def __repr__(self) -> str:
         return (
@@ -263,8 +183,8 @@ class TrainingResult:
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML page of the results, which needs nothing else to be opened."""
-        if self._output is not None:
-            self._output.report(Path(path))
+        if self._report is not None:
+            self._report(Path(path))
         elif self.folder is not None:
             shutil.copyfile(self.folder / REPORT, path)
         return Path(path)
@@ -283,21 +203,56 @@ class TrainingResult:
     def save(self, folder: str | Path) -> list[Path]:
         """Write everything to a folder, as ``eqrm train --output`` does.
 
-        The folder is new, or that of an earlier training, which is replaced. :func:`eqrm.load`
-        reads it.
+        The folder is new, or that of an earlier training, which is replaced: what that wrote stays
+        until all of this is written. :func:`eqrm.load` reads it.
         """
         to = Path(folder)
-        if self._output is not None:
-            return self._output.write(to)
         check_folder(to)
-        listed = listed_files(self.folder or to) or {"files": []}
-        with whole_files(to) as draft:
-            for name in (*listed["files"], LISTED):
-                (draft / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile((self.folder or to) / name, draft / name)
-        return [to / name for name in listed["files"]]
+        foreign = [n for n, m in self.models.items() if type(m.estimator) is ForeignModel]
+        if foreign:
+            raise SettingError(
+                f"{', '.join(foreign)} holds an estimator of your own, which eqrm does not write "
+                "to files. Use result.models in this session, or save the estimator yourself."
+            )
+        with whole_files(to, without=earlier_files(to) or ()) as draft:
+            about: dict[str, Any] = {
+                "models": self._write_models(draft),
+                "recommended": self.recommended,
+                "decisions": [each.to_dict() for each in self.decisions],
+                "confidence": self._confidence,
+            }
+            self._write_results(draft)
+            written = [path for path in draft.rglob("*") if path.is_file()]
+            names = sorted(str(path.relative_to(draft)) for path in written)
+            listed = {"written by": WRITER, "files": names, **about}
+            write_text(draft / LISTED, json.dumps(listed, indent=1) + "\n")
+        return [to / name for name in names]
 
-    def saved(self, folder: Path) -> TrainingResult:
-        """The same, written to a folder that it knows."""
-        self.save(folder)
-        return replace(self, folder=folder)
+    def _write_models(self, folder: Path) -> dict[str, str]:
+        """A file for each model, named after it."""
+        (folder / "models").mkdir()
+        files = {}
+        for name, model in self.models.items():
+            words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
+            files[name] = f"models/{'-'.join(words)}.safetensors"
+            save_table_model(model, folder / files[name])
+        return files
+
+    def _write_results(self, folder: Path) -> None:
+        self.report(folder / REPORT)
+        texts = {
+            SUMMARY: self.summary + "\n",
+            "risk-table.md": self.risk_table.to_markdown() + "\n",
+            "risk-table.csv": self.risk_table.to_csv(),
+            EVALUATION: self.evaluation.to_json() + "\n",
+        }
+        if self.kept_aside is not None:
+            texts[KEPT_ASIDE] = self.kept_aside.to_json() + "\n"
+        for name, text in texts.items():
+            write_text(folder / name, text)
+        try:
+            figure = draw_cdfs_and_tails(self.evaluation.predictors)
+        except MissingExtraError:
+            return  # the report holds the same curves
+        with whole_file(folder / "risk-cdfs.svg") as draft:
+            save_figure(figure, draft)

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 
-from eqrm.data.splits import TimeSplit
 from eqrm.estimators.selection.surrogates import Surrogate, fitted
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
@@ -34,26 +33,14 @@ from eqrm.tabular.steps import Inside
 
 
 @dataclass(frozen=True, eq=False)
-class KeptAside:
-    """Domains that were kept aside, and the models of the others on them.
-
-    ``evaluation`` holds the chosen models and plain training, fitted without these domains;
-    ``in_time`` is how they were split off, where they are later ones; ``refitted`` says whether
-    the models that are handed over were then fitted to these domains too.
-    """
-
-    evaluation: Evaluation
-    in_time: TimeSplit | None
-    refitted: bool
-
-
-@dataclass(frozen=True, eq=False)
 class TableTraining:
     """The models to use, the decisions, and what they rest on.
 
     ``models`` are fitted to all domains: the chosen ones and plain training. ``evaluation`` holds
     the cross-fitted risks of the candidates that are shown, and of constants; ``contests`` all
-    candidates, by level.
+    candidates, by level. ``aside`` are the risks on domains that were kept aside of the chosen
+    models and plain training, fitted without them; ``refitted`` says whether the models that are
+    handed over were then fitted to these domains too.
     """
 
     models: Mapping[str, TableModel]
@@ -68,8 +55,8 @@ class TableTraining:
     chosen_on: int | None
     """How many rows candidates were fitted to while choosing; None: all that were not aside."""
     in_time: bool = False
-    aside: KeptAside | None = None
-    measure: str = "quantile"
+    aside: Evaluation | None = None
+    refitted: bool = False
     leaks: tuple[str, ...] = ()
     """Those of the notes that say why all numbers may be too good."""
 
@@ -127,14 +114,14 @@ def train_prepared(
         None if compared.drawn is None else int(compared.drawn.sum()),
         prepared.ordered,
         aside,
-        plan.measure,
+        prepared.everything is not None,
         tuple(leaks),
     )
 
 
 def _kept_aside(
     models: Mapping[str, TableModel], prepared: PreparedTraining, rows: EncodedPart
-) -> KeptAside:
+) -> Evaluation:
     with config_context(assume_finite=True):
         scores = {n: each.estimator._checked_scores(rows.matrix) for n, each in models.items()}
     risks = measured_rows(scores, rows, prepared.task)
@@ -144,7 +131,7 @@ def _kept_aside(
         began = dict(zip(split.test, split.test_times, strict=True))
         times = np.array([began[str(name)] for name in judged.domains])
         judged = replace(judged, order=DomainOrder(times, split.order))
-    return KeptAside(judged, split, prepared.everything is not None)
+    return judged
 
 
 def fitted_models(

@@ -119,14 +119,14 @@ def expected(training: TableTraining, confidence: float) -> dict[str, str]:
     told = {"Expect": _expected(training, found, confidence, decision.level)}
     if training.aside is not None:
         aside = training.aside
-        proven = expectation(aside.evaluation, decision.chosen, decision.level, confidence)
-        number = len(aside.evaluation.domains)
+        proven = expectation(aside, decision.chosen, decision.level, confidence)
+        number = len(aside.domains)
         several = plural(training.decision.domain)[1]
         kept = f"{number:,} {several} kept aside"
         if proven.bound is None:
             told["Certify"] = f"no certificate from {kept}: {_refused(proven, several)}"
         else:
-            of = "the same model fitted without them" if aside.refitted else "this model"
+            of = "the same model fitted without them" if training.refitted else "this model"
             kind = "approximate bound" if proven.dependent else "certificate"
             told["Proven"] = (
                 f"{share_of(decision.level)} similar new {several} at most "

@@ -152,14 +152,9 @@ class DomainKey:
         return " and ".join(self.groups), " and ".join(self.members)
 
     @property
-    def is_nested(self) -> bool:
-        """Whether domains are members of groups."""
-        return bool(self.members)
-
-    @property
     def unit(self) -> str:
         """What splits keep whole, and training has seen or not: "group" or "domain"."""
-        return "group" if self.is_nested else "domain"
+        return "group" if self.members else "domain"
 
     def group_of(self, name: Name) -> str:
         """The group that a domain is in, from its joined name."""

@@ -33,12 +33,10 @@ class Registry(Mapping[str, str], Generic[T]):
     ) -> None:
         self.what = what
         self.rules: Mapping[str, Rule] = rules or {}
-        split = {name: (p, {}) if isinstance(p, str) else p for name, p in places.items()}
-        self._places: dict[str, str] = {name: place for name, (place, _) in split.items()}
-        self._fixed: dict[str, Mapping[str, Any]] = {name: f for name, (_, f) in split.items()}
+        self._places = {name: (p, {}) if isinstance(p, str) else p for name, p in places.items()}
 
     def __getitem__(self, name: str) -> str:
-        return self._places[name]
+        return self._places[name][0]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -65,7 +63,7 @@ class Registry(Mapping[str, str], Generic[T]):
         Positional parameters in ``leave_out``, and settings that the name implies, are not among
         them.
         """
-        fixed = self._fixed[self.name_of(name)]
+        _, fixed = self._places[self.name_of(name)]
         parameters = inspect.signature(self.load(name)).parameters.values()  # type: ignore[arg-type]
         hidden = {"self", *leave_out, *fixed}
         return {p.name: p.default for p in parameters if p.name not in hidden}
@@ -87,7 +85,8 @@ class Registry(Mapping[str, str], Generic[T]):
         if missing:
             raise SettingError(f"{owner} needs the setting {missing[0]!r}.")
         call: Any = self.load(name)
-        return call(*arguments, **self._fixed[self.name_of(name)], **given)
+        _, fixed = self._places[self.name_of(name)]
+        return call(*arguments, **fixed, **given)
 
 
 def _folded(name: object) -> str:

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eqrm.data.datasets.chemistry import (
-    graphs_of,
-    murcko_scaffold,
-    parsed,
-    scaffold_domains,
-)
+from eqrm.data.datasets.chemistry import graphs_of, parsed, scaffold_domains, scaffold_of
 from eqrm.data.graphs import Graphs
 from eqrm.errors import DomainDataError, SettingError
 
@@ -19,15 +14,16 @@ SMILES = ["CCO", "c1ccccc1", "C", "C[N+](C)(C)C", "Cl[C@H](/C=C/C)Br", "[Cu]12OC
 
 def test_molecules_with_the_same_rings_share_a_scaffold() -> None:
     toluene, anisole, ibuprofen = "Cc1ccccc1", "COc1ccccc1", "CC(C)Cc1ccc(cc1)[C@@H](C)C(=O)O"
-    assert {murcko_scaffold(smiles) for smiles in (toluene, anisole, ibuprofen)} == {"c1ccccc1"}
-    assert murcko_scaffold("C1CC1CCc1ccccc1") == "c1ccc(CCC2CC2)cc1"
+    found = {scaffold_of(parsed(smiles)) for smiles in (toluene, anisole, ibuprofen)}
+    assert found == {"c1ccccc1"}
+    assert scaffold_of(parsed("C1CC1CCc1ccccc1")) == "c1ccc(CCC2CC2)cc1"
 
 
 @pytest.mark.parametrize("smiles", ["", "C1CC", "xyz", "C(C"])
-def test_what_is_no_molecule_has_no_scaffold(
+def test_what_is_no_molecule_is_none_without_a_message(
     smiles: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert murcko_scaffold(smiles) is None
+    assert parsed(smiles) is None
     assert capfd.readouterr().err == ""
 
 

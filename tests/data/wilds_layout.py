@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from eqrm.data.datasets.chemistry import atom_features, bond_features, murcko_scaffold, parsed
+from eqrm.data.datasets.chemistry import atom_features, bond_features, parsed, scaffold_of
 
 CAMERAS = {
     "train": [0, 1, 2, 3],
@@ -77,7 +77,7 @@ MOLECULES = {
 TASKS = 128
 
 
-def write_ogb_molpcba(root: Path, *, with_groups: bool = True) -> Path:
+def write_ogb_molpcba(root: Path) -> Path:
     """ogbg_molpcba: raw/, mapping/, split/scaffold/, RELEASE file; bonds are listed once."""
     folder = root / "ogbg_molpcba"
     for part in ("raw", "mapping", "split/scaffold", "processed"):
@@ -109,10 +109,8 @@ def write_ogb_molpcba(root: Path, *, with_groups: bool = True) -> Path:
         [*row, f"CID{i}", text] for i, (row, text) in enumerate(zip(labels, listed, strict=True))
     ]
     _write_numbers(folder / "mapping" / "mol.csv.gz", [header, *table])
-    if with_groups:
-        scaffolds = [murcko_scaffold(text) for text in listed]
-        _, groups = np.unique(scaffolds, return_inverse=True)
-        np.save(folder / "raw" / "scaffold_group.npy", groups.reshape(-1))
+    _, groups = np.unique([scaffold_of(molecule) for molecule in molecules], return_inverse=True)
+    np.save(folder / "raw" / "scaffold_group.npy", groups.reshape(-1))
     return folder
 
 

@@ -43,12 +43,6 @@ def scaffold_of(molecule: Any) -> str:
     return found
 
 
-def murcko_scaffold(smiles: str) -> str | None:
-    """The scaffold of a molecule as SMILES; ``''`` if it has no ring, ``None`` if unreadable."""
-    molecule = parsed(smiles)
-    return None if molecule is None else scaffold_of(molecule)
-
-
 def scaffold_domains(
     scaffolds: Sequence[str | None], smiles: Sequence[str], acyclic: str = "one-domain"
 ) -> list[str | None]:

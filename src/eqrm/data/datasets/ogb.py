@@ -11,13 +11,8 @@ import torch
 from torch import Tensor
 
 from eqrm.checks import one_of
-from eqrm.data.datasets.chemistry import (
-    ATOM_FEATURES,
-    BOND_FEATURES,
-    murcko_scaffold,
-    scaffold_domains,
-)
-from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
+from eqrm.data.datasets.chemistry import ATOM_FEATURES, BOND_FEATURES
+from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key
 from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.graphs import Graphs
 from eqrm.data.splits import refuse_shared
@@ -33,10 +28,10 @@ def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all
     """OGB-MolPCBA (in WILDS too) as its official download unpacks, by scaffold.
 
     The folder ``ogbg_molpcba`` holds ``raw/*.csv.gz`` (atoms, bonds and labels end to end),
-    ``raw/scaffold_group.npy`` (WILDS's scaffold of each molecule, found with RDKit where it is
-    missing), ``mapping/mol.csv.gz`` (their SMILES) and ``split/scaffold/*.csv.gz``. x are graphs, y
-    is (n, 128) with NaN for labels that are missing. ``split`` is ``"train"``, ``"val"``,
-    ``"test"``, or ``"all"`` of them, which are then parts.
+    ``raw/scaffold_group.npy`` (WILDS's scaffold of each molecule), ``mapping/mol.csv.gz`` (names of
+    the labels) and ``split/scaffold/*.csv.gz``. x are graphs, y is (n, 128) with NaN for labels
+    that are missing. ``split`` is ``"train"``, ``"val"``, ``"test"``, or ``"all"`` of them, which
+    are then parts.
     """
     one_of(split, ("all", *SPLIT_FILES), "split")
     folder = data_file(root, *FOLDERS)
@@ -50,7 +45,7 @@ def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all
     parts = {
         name: tuple(sorted({names[row] for row in part.tolist()})) for name, part in listed.items()
     }
-    refuse_shared(parts, f"{folder} (is raw/scaffold_group.npy missing?): the scaffold")
+    refuse_shared(parts, f"{folder}: the scaffold")
     return DomainData.from_arrays(
         InputsAt.of(graphs, rows),
         labels,
@@ -124,26 +119,18 @@ def _features(path: Path, sizes: list[int]) -> Tensor:
 def _scaffolds(folder: Path, molecules: int) -> tuple[Tensor, list[str]]:
     """The number of each molecule's scaffold, and the names of the scaffolds."""
     path = folder / "raw" / "scaffold_group.npy"
-    if path.is_file():
-        try:
-            # A pickle could run code; a map of the file cannot state more than there is.
-            groups = np.load(path, mmap_mode="r", allow_pickle=False)
-        except DAMAGES as error:
-            raise DataFileError(f"{path} is not an array of numbers: {error}.") from None
-        if groups.size != molecules or groups.dtype.kind not in "iu":
-            raise DataFileError(
-                f"{path} must hold {molecules} integers, got {groups.size} of {groups.dtype}."
-            )
-        names: Any = groups.reshape(-1).astype(str)
-    else:
-        smiles = read_texts(folder / "mapping" / "mol.csv.gz", ["smiles"])["smiles"]
-        found = [murcko_scaffold(text) for text in progress(smiles, "Finding scaffolds")]
-        named = scaffold_domains(found, smiles)
-        # RDKit may not read a molecule that OGB's did: it is a domain of its own.
-        names = [name or f"unreadable {text}" for name, text in zip(named, smiles, strict=True)]
-        if len(names) != molecules:
-            raise DataFileError(f"{folder / 'mapping'} lists {len(names)} of {molecules} SMILES.")
-    scaffolds, ids = np.unique(names, return_inverse=True)
+    if not path.is_file():
+        raise DataFileError(f"{path} is missing. 'eqrm data get ogb-molpcba' fetches it.")
+    try:
+        # A pickle could run code; a map of the file cannot state more than there is.
+        groups = np.load(path, mmap_mode="r", allow_pickle=False)
+    except DAMAGES as error:
+        raise DataFileError(f"{path} is not an array of numbers: {error}.") from None
+    if groups.size != molecules or groups.dtype.kind not in "iu":
+        raise DataFileError(
+            f"{path} must hold {molecules} integers, got {groups.size} of {groups.dtype}."
+        )
+    scaffolds, ids = np.unique(groups.reshape(-1).astype(str), return_inverse=True)
     return torch.from_numpy(ids.reshape(-1).astype(np.int32)), scaffolds.tolist()
 
 

@@ -11,8 +11,6 @@ import lzma
 import os
 from collections.abc import Sequence
 from importlib import resources
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +92,9 @@ def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0
     (6000, 60, 'source-01')
     """
     SEED.check(seed, "seed")
-    pixels, shown = _digits()
+    from sklearn.datasets import load_digits
+
+    pixels, shown = load_digits(return_X_y=True)
     rng = np.random.default_rng(seed)
     times = -(-SOURCES * DIGITS // len(shown))
     dealt = np.concatenate([rng.permutation(len(shown)) for _ in range(times)])
@@ -111,20 +111,6 @@ def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0
     columns["colour"] = np.where(agrees, label, 1.0 - label)
     names = np.array([f"source-{number:02d}" for number in range(1, SOURCES + 1)])
     return Table(columns, label, names[source], target_name="five_to_nine", domain_name="source")
-
-
-def _digits() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """``load_digits(return_X_y=True)``, without the import of scikit-learn, which takes longer."""
-    package = find_spec("sklearn")
-    if package is not None and package.origin is not None:
-        file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
-        if file.is_file():
-            found = np.loadtxt(file, delimiter=",")
-            return found[:, :-1], found[:, -1].astype(np.int64)
-    from sklearn.datasets import load_digits
-
-    pixels, shown = load_digits(return_X_y=True)
-    return pixels, shown
 
 
 def _principal_components(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

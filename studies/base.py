@@ -8,9 +8,9 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import Field, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,11 +34,18 @@ class Study(ABC):
     title: ClassVar[str]
     reproduces: ClassVar[str]
     sources: ClassVar[tuple[str, ...]]
+    beside: ClassVar[tuple[str, ...]] = ("device", "workers")
+    """Settings of ``--set`` that results do not depend on."""
+    output = Path()
+    """Where it keeps results, once it runs."""
 
     @property
-    def given(self) -> Mapping[str, Any]:
-        """The settings of ``--set`` that its results depend on."""
-        return {}
+    def given(self) -> dict[str, Any]:
+        """The other settings, where they are not the defaults, as they are typed."""
+        own: Sequence[Field[Any]] = fields(self) if is_dataclass(self) else ()
+        defaults = {each.name: each.default for each in own if each.name not in self.beside}
+        found = {name: getattr(self, name) for name in defaults}
+        return {name: _typed(it) for name, it in found.items() if it != defaults[name]}
 
     def missing(self, size: str = "full") -> list[str]:
         """What has to be there before it can run, a sentence each, with what to do."""
@@ -53,6 +60,7 @@ class Study(ABC):
     ) -> Report:
         """Compute, measure what it cost, write results and figures into ``output``."""
         one_of(size, ("full", "quick"), "size")
+        self.output = output
         output.mkdir(parents=True, exist_ok=True)
         with _measured() as cost:
             outcome = self.compute(size, seed, progress)
@@ -60,6 +68,12 @@ class Study(ABC):
         report = Report(self, outcome, size, seed, cost, missing)
         _write_results(report, output)
         return report
+
+
+def _typed(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 @dataclass
@@ -79,13 +93,7 @@ class Cost:
 
 @contextmanager
 def _measured() -> Iterator[Cost]:
-    """Measure a block; the numbers are there when it has ended.
-
-    >>> with _measured() as cost:
-    ...     total = sum(range(1000))
-    >>> cost.peak_megabytes > 1
-    True
-    """
+    """Measure a block; the numbers are there when it has ended."""
     cost = Cost()
     wall, processor = time.perf_counter(), _processor_seconds()
     try:

@@ -120,35 +120,23 @@ class MnistStudy:
         return json.dumps(about, sort_keys=True)
 
     def load(self, name: str, recipe: Recipe, setting: TableSetting) -> SettingResult | None:
-        """The result, or None where it does not exist, is damaged or is of another study."""
+        """The result, or None where there is none or a damaged one; that of another is refused."""
         path = self.file(name, setting)
         try:
             archive = read_archive(path, FORMAT, "a result of ColoredMNIST")
         except DataFileError:
             return None
         content = archive.content
-        if (
-            content["key"] != self.key(recipe)
-            or content.get("setting", setting.name) != setting.name
-        ):
+        if content["key"] != self.key(recipe):
+            raise SettingError(
+                f"{path} is a result of other seeds, another size or other products, and would "
+                "be overwritten. Give another --output."
+            )
+        if content.get("setting", setting.name) != setting.name:
             return None
         arrays = {name: values.astype(np.float64) for name, values in archive.arrays().items()}
         cost = BlockCost(**content["cost"])
         return SettingResult(setting, arrays["accuracies"], arrays["risks"], cost)
-
-    def refuse_another_study(self, block: Block) -> None:
-        """Results of other seeds, sizes or products would be overwritten."""
-        for setting in block.settings:
-            path = self.file(block.recipe_name, setting)
-            try:
-                archive = read_archive(path, FORMAT, "a result of ColoredMNIST")
-            except DataFileError:
-                continue
-            if archive.content["key"] != self.key(block.recipe):
-                raise SettingError(
-                    f"{path} is a result of other seeds, another size or other products, and would "
-                    "be overwritten. Give another --output."
-                )
 
     def missing(self, block: Block) -> Block:
         """What of a block is still to be trained."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, one_of
 from eqrm.files.writing import write_text
 from eqrm.markup import latex_table, markdown_table
 from eqrm.training import TrainingSettings
-from studies.base import Report, Study, no_progress
+from studies.base import Study
 from studies.choices import names
 from studies.colored_mnist.checks import check_mnist
 from studies.colored_mnist.experiment import (
@@ -75,6 +74,7 @@ class ColoredMnist(Study):
     device: str | None = None
     minutes: float | None = None
 
+    beside = ("device", "minutes")
     name = "colored-mnist"
     title = "ColoredMNIST: all methods, with and without ERM pretraining"
     reproduces = "Table 1 and Figure 3 E and F"
@@ -86,38 +86,23 @@ class ColoredMnist(Study):
         "MNIST: LeCun, Cortes & Burges; see docs/data.md",
     )
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Not where and for how long it runs."""
-        names = ("methods", "initialisations", "grids", "seeds", "products")
-        chosen = {name: getattr(self, name) for name in names}
-        shown = {k: v if isinstance(v, (str, int)) else ",".join(v) for k, v in chosen.items() if v}
-        return shown if self.candidates else {**shown, "candidates": "false"}
-
-    def run(
-        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
-    ) -> Report:
-        """See :meth:`Study.run`; results are kept in ``output``, with Table 1 in print."""
-        self._parts = output / PARTS
-        report = super().run(output, size, seed, progress)
-        lines = table_lines(self._findings)
-        write_text(output / "table_1.md", f"{markdown_table(lines, escaped=False)}\n")
-        write_text(output / "table_1.tex", f"{latex_table(lines)}\n")
-        return report
-
     def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the digits."""
         return absent_data("mnist")
 
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
-        """Train what is missing, and put all results together."""
+        """Train what is missing, and put all results together; Table 1 is kept in print."""
         settings = self._settings(size)
         device = TrainingSettings(device=self.device or "auto").torch_device()
-        self._parts.mkdir(parents=True, exist_ok=True)
-        study = MnistStudy(settings, self._parts, seed * settings.seeds, device)
+        parts = self.output / PARTS
+        parts.mkdir(parents=True, exist_ok=True)
+        study = MnistStudy(settings, parts, seed * settings.seeds, device)
         blocks = self._blocks(settings)
         unfinished = self._train(study, blocks, progress)
-        findings = self._findings = _put_together(study, blocks, unfinished)
+        findings = _put_together(study, blocks, unfinished)
+        lines = table_lines(findings)
+        write_text(self.output / "table_1.md", f"{markdown_table(lines, escaped=False)}\n")
+        write_text(self.output / "table_1.tex", f"{latex_table(lines)}\n")
         timings = {"training and measuring": sum(cost.seconds for cost in findings.costs)}
         checks = check_mnist(findings, size)
         return Outcome(
@@ -175,7 +160,7 @@ class ColoredMnist(Study):
         """Train what is missing; the titles of blocks that there was no time for."""
         begin, unfinished = time.monotonic(), []
         for block in blocks:
-            study.refuse_another_study(block)
+            study.missing(block)  # results of another study are refused before hours of training
         for number, block in enumerate(blocks):
             left = study.missing(block)
             if not left.settings:

@@ -46,7 +46,7 @@ from studies.frontiers.settings import (
     Candidate,
     StudySettings,
 )
-from studies.frontiers.tables import StudyTable, load_table
+from studies.frontiers.tables import SOURCES, StudyTable
 
 FORMAT = "eqrm frontier part 2"
 REPEATS, SHORT = 9, 1.0
@@ -303,13 +303,12 @@ class Job:
 
     name: PartName
     folder: Path
-    prepared: Path | None
     settings: StudySettings
     seed: int
 
     def run(self) -> PartName:
         """Compute and save."""
-        table = load_table(self.name.table, self.prepared)
+        table = SOURCES[self.name.table].load()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", EqrmWarning)  # of levels that a quantile is low at
             part = measure_part(self.name, table, self.settings, self.seed)

@@ -6,12 +6,11 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from eqrm import Level
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.errors import SettingError
-from studies.base import Report, Study, no_progress
+from studies.base import Study
 from studies.choices import names
 from studies.frontiers.checks import check_frontiers
 from studies.frontiers.experiment import (
@@ -30,7 +29,7 @@ from studies.frontiers.presentation import (
     gradient_table,
     methods_table,
 )
-from studies.frontiers.settings import ERM, LINEAR, MLP, MODELS, SIZES, StudySettings
+from studies.frontiers.settings import ERM, MLP, MODELS, SIZES, StudySettings
 from studies.frontiers.summary import (
     RECALIBRATED_ERM,
     answer,
@@ -43,16 +42,10 @@ from studies.frontiers.summary import (
     gradient_summary,
     remarks,
 )
-from studies.frontiers.tables import (
-    ENDING,
-    SOURCES,
-    StudyTable,
-    available,
-    write_prepared,
-)
+from studies.frontiers.tables import SOURCES, StudyTable, available
 from studies.outcome import Outcome, Picture, Progress
 
-QUICK_TABLES = ("bdf", "ScotsSec")
+QUICK_TABLES = ("ScotsSec", "bdf")
 PARTS = "parts"
 
 
@@ -64,8 +57,6 @@ class Frontiers(Study):
         tables: names of tables, as a list or separated by commas; all unless given.
         models: the same of models: linear, mlp, xgboost, lightgbm.
         workers: how many processes compute parts at the same time.
-        prepared: a folder of tables that ``prepare`` wrote, instead of their sources.
-        prepare: write the tables into this folder, and compute nothing.
         splits: random halves of the domains, if not those of the size.
         goals: the levels whose quantile is wanted, as a list or separated by commas.
 
@@ -76,11 +67,10 @@ class Frontiers(Study):
     tables: Sequence[str] | str | None = None
     models: Sequence[str] | str | None = None
     workers: int = 1
-    prepared: str | Path | None = None
-    prepare: str | Path | None = None
     splits: int | None = None
     goals: Sequence[float] | str | float | None = None
 
+    beside = ("workers",)
     name = "frontiers"
     title = "Frontiers of mean risk and quantile on real tables"
     reproduces = "No paper: a study of all methods on unseen domains of real tables"
@@ -91,42 +81,19 @@ class Frontiers(Study):
         "Intervals: Nadeau & Bengio, Inference for the Generalization Error (2003)",
     )
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Not where tables are read from, nor by how many processes."""
-        chosen = {name: getattr(self, name) for name in ("tables", "models", "splits", "goals")}
-        return {
-            k: v if isinstance(v, (str, int, float)) else ",".join(map(str, v))
-            for k, v in chosen.items()
-            if v
-        }
-
-    def run(
-        self,
-        output: Path,
-        size: str = "full",
-        seed: int = 0,
-        progress: Progress = no_progress,
-    ) -> Report:
-        """See :meth:`Study.run`; parts are kept in ``output``."""
-        self._parts = output / PARTS
-        return super().run(output, size, seed, progress)
-
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Compute what is missing, and put all parts together."""
         POSITIVE_INTEGER.check(self.workers, "workers")
         settings = self._settings(size)
-        names = self._table_names(size)
-        if self.prepare is not None:
-            skipped = write_prepared(names, Path(self.prepare))
-            return self._prepared_only(names, skipped)
-        tables, skipped = available(names, self._folder)
+        asked = QUICK_TABLES if size == "quick" and self.tables is None else self.tables
+        tables, skipped = available(names(asked, list(SOURCES), "table"))
         wanted, lacking = self._wanted(tables)
         skipped |= lacking
         if not wanted:
             reasons = "".join(f"\n  - {name}: {reason}" for name, reason in skipped.items())
             raise SettingError(f"No table can be studied.{reasons}")
-        study = _Study(self._parts, self._folder, self.workers, tables, settings, seed, progress)
+        parts = self.output / PARTS
+        study = _Study(parts, self.workers, tables, settings, seed, progress)
         findings = study.measured(wanted, range(settings.splits))
         fresh = range(settings.splits, settings.splits + settings.fresh_splits)
         repeated = []
@@ -137,8 +104,8 @@ class Frontiers(Study):
             settings={
                 **asdict(settings),
                 "tables": [
-                    f"{name} ({SOURCES[name].about if name in SOURCES else 'prepared'}): "
-                    f"{len(table.y):,} rows, {table.domains:,} domains, {table.X.shape[1]} features"
+                    f"{name} ({SOURCES[name].about}): {len(table.y):,} rows, "
+                    f"{table.domains:,} domains, {table.X.shape[1]} features"
                     for name, table in tables.items()
                 ],
             },
@@ -174,10 +141,6 @@ class Frontiers(Study):
             },
         )
 
-    @property
-    def _folder(self) -> Path | None:
-        return None if self.prepared is None else Path(self.prepared)
-
     def _settings(self, size: str) -> StudySettings:
         found = SIZES[size]
         if self.splits is not None:
@@ -189,23 +152,13 @@ class Frontiers(Study):
             found = replace(found, goals=tuple(sorted(levels)))
         return found
 
-    def _table_names(self, size: str) -> list[str]:
-        known = list(SOURCES)
-        if self._folder is not None:
-            found = {path.stem for path in self._folder.glob(f"*{ENDING}")}
-            known = [name for name in SOURCES if name in found] + sorted(found - set(SOURCES))
-        if self.tables is not None:
-            return names(self.tables, known, "table")
-        return [name for name in known if size == "full" or name in QUICK_TABLES]
-
     def _wanted(
         self, tables: dict[str, StudyTable]
     ) -> tuple[list[tuple[str, str]], dict[str, str]]:
         """Pairs of table and model, and the reasons why others are left out."""
         chosen, found, lacking = names(self.models, MODELS, "model"), [], {}
         for table in tables:
-            own = SOURCES[table].models if table in SOURCES else (LINEAR,)
-            for model in own:
+            for model in SOURCES[table].models:
                 if model not in chosen:
                     lacking[f"{table}, {model}"] = "not chosen."
                 elif model in ("xgboost", "lightgbm") and not importlib.util.find_spec(model):
@@ -214,26 +167,12 @@ class Frontiers(Study):
                     found.append((table, model))
         return found, lacking
 
-    def _prepared_only(self, names: Sequence[str], skipped: dict[str, str]) -> Outcome:
-        written = [name for name in names if name not in skipped]
-        return Outcome(
-            settings={"prepared": written, "folder": str(self.prepare)},
-            checks=[],
-            tables=[],
-            pictures=[],
-            remarks=[
-                f"Written: {', '.join(written)}.",
-                *(f"Skipped: {name}: {reason}" for name, reason in skipped.items()),
-            ],
-        )
-
 
 @dataclass(frozen=True)
 class _Study:
     """Parts of the study, from their files or computed now."""
 
     parts: Path
-    prepared: Path | None
     workers: int
     tables: dict[str, StudyTable]
     settings: StudySettings
@@ -251,7 +190,7 @@ class _Study:
         names = [PartName(*pair, split) for pair in wanted for split in splits]
         missing = [n for n in names if Part.load(n, self.parts, keys[n.table]) is None]
         missing.sort(key=lambda n: (n.model != MLP, -self.tables[n.table].X.size, n.split))
-        jobs = [Job(n, self.parts, self.prepared, self.settings, self.seed) for n in missing]
+        jobs = [Job(n, self.parts, self.settings, self.seed) for n in missing]
 
         def show(number: int, part: PartName) -> None:
             done = len(names) - len(missing) + number

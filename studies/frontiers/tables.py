@@ -1,7 +1,4 @@
-"""Real tables with domains: where they come from, and as arrays in a folder.
-
-A folder of prepared tables (``write_prepared``) needs none of the packages that the sources do.
-"""
+"""Real tables with domains: where they come from, and as arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +14,7 @@ from numpy.typing import NDArray
 from eqrm import dataset
 from eqrm.data import DomainData
 from eqrm.data.tables.preprocessor import TablePreprocessor
-from eqrm.errors import DataFileError, DomainDataError, EqrmError, MissingExtraError
-from eqrm.files.archive import read_archive, write_archive
+from eqrm.errors import DomainDataError, EqrmError, MissingExtraError
 from studies.frontiers.settings import LINEAR, MODELS
 from studies.molecules.descriptors import descriptor_table
 
@@ -27,7 +22,6 @@ Array = NDArray[np.float64]
 LEAST_ROWS = 10
 """Domains with fewer rows are left out: their risk is hardly measured."""
 LEAST_MOLECULES = 5
-ENDING, FORMAT = ".safetensors", "eqrm frontier table 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,41 +206,13 @@ SOURCES = {
 }
 
 
-def load_table(name: str, prepared: Path | None = None) -> StudyTable:
-    """A table of the study by name, from its source or from a folder of prepared tables."""
-    if prepared is None:
-        return SOURCES[name].load()
-    path = prepared / f"{name}{ENDING}"
-    try:
-        stored = read_archive(path, FORMAT, "a prepared table")
-    except DataFileError:
-        raise DataFileError(
-            f"{path} does not exist or is not a prepared table. Write it with: python -m studies "
-            f"frontiers --set prepare={prepared} --set tables={name}"
-        ) from None
-    return StudyTable(name, **stored.arrays(), classes=stored.content["classes"])
-
-
-def write_prepared(names: Sequence[str], folder: Path) -> dict[str, str]:
-    """Write tables into a folder, for :func:`load_table`; returns why others were skipped."""
-    folder.mkdir(parents=True, exist_ok=True)
-    tables, skipped = available(names)
-    for name, table in tables.items():
-        arrays = {"X": table.X, "y": table.y, "ids": table.ids}
-        content = {"classes": table.classes}
-        write_archive(folder / f"{name}{ENDING}", FORMAT, content, arrays)
-    return skipped
-
-
-def available(
-    names: Sequence[str], prepared: Path | None = None
-) -> tuple[dict[str, StudyTable], dict[str, str]]:
+def available(names: Sequence[str]) -> tuple[dict[str, StudyTable], dict[str, str]]:
     """The tables that can be loaded, and for the others the reason why not."""
     found: dict[str, StudyTable] = {}
     skipped: dict[str, str] = {}
     for name in names:
         try:
-            table = load_table(name, prepared)
+            table = SOURCES[name].load()
             if table.domains < 20:
                 raise DomainDataError(
                     f"The study needs at least 20 domains, got {table.domains} in {name!r}."

@@ -17,6 +17,7 @@ from studies.molecules.tables import molecules_answer, molecules_checks, tables_
 from studies.outcome import Check, Outcome, Picture, Progress, ResultTable
 from studies.swept import (
     FIRST_STAGE,
+    SWEEP,
     FinishedSweep,
     SweptStudy,
     absent_data,
@@ -72,7 +73,7 @@ class Molecules(SweptStudy):
     def _dataset(
         self, dataset: str, size: str, seed: int, device: str, progress: Progress
     ) -> tuple[FinishedSweep, DatasetFindings]:
-        folder, settings = self._folder / dataset, SIZES[size]
+        folder, settings = self.output / SWEEP / dataset, SIZES[size]
         done = run_stages(
             settings.erm_plan(dataset, seed, device),
             lambda start: settings.later_plan(dataset, seed, device, start),

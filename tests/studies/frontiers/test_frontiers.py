@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,12 @@ from studies.frontiers.summary import (
     doubtful,
     gains_table,
 )
-from studies.frontiers.tables import StudyTable, load_table, write_prepared
+from studies.frontiers.tables import StudySource, StudyTable
 from studies.registry import new_study
 from studies.split_interval import SplitInterval
 
 from eqrm import QRMClassifier, QRMRegressor
-from eqrm.errors import SettingError
+from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.level import Level
 from studies.frontiers import experiment as experiment_module
@@ -80,25 +81,28 @@ def training_rows(classes: int) -> TrainingRows:
     return rows_of(found.X, found.y, found.ids, found.classes)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepared tables, written as the command writes them."""
-    found = tmp_path_factory.mktemp("prepared")
-    with pytest.MonkeyPatch.context() as patch:
-        sources = {
-            name: tables_module.StudySource(lambda n=name, c=classes: table(n, c), "simulated")
-            for name, classes in (("labels", 2), ("numbers", 0))
-        }
-        patch.setattr(tables_module, "SOURCES", sources)
-        assert write_prepared(["labels", "numbers"], found) == {}
-    return found
+def broken() -> StudyTable:
+    raise DataFileError("broken.csv does not exist.")
+
+
+@pytest.fixture(autouse=True)
+def _sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated tables in the place of those of the study."""
+    loaders = {
+        "labels": partial(table, "labels", 2),
+        "numbers": partial(table, "numbers", 0),
+        "broken": broken,
+    }
+    for module in (tables_module, run_module, experiment_module):
+        sources = {name: StudySource(load, "simulated") for name, load in loaders.items()}
+        monkeypatch.setattr(module, "SOURCES", sources)
 
 
 @pytest.fixture(scope="module")
-def part(folder: Path) -> Part:
+def part() -> Part:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(experiment_module, "REPEATS", 1)  # of what is timed
-        return measure_part(PartName("labels", LINEAR, 0), load_table("labels", folder), TINY, 0)
+        return measure_part(PartName("labels", LINEAR, 0), table("labels", 2), TINY, 0)
 
 
 @pytest.mark.parametrize("classes", [0, 2])
@@ -154,8 +158,8 @@ def test_two_domains_per_step_have_one_gradient() -> None:
     np.testing.assert_allclose(two[0], two[1], rtol=1e-6)
 
 
-def test_auto_chooses_what_the_estimator_chooses(part: Part, folder: Path) -> None:
-    rows = load_table("labels", folder)
+def test_auto_chooses_what_the_estimator_chooses(part: Part) -> None:
+    rows = table("labels", 2)
     train, _ = rows.halves(0, 0)
     model = QRMClassifier(alpha=0.9, surrogate="auto")
     model.fit(rows.X[train], rows.y[train].astype(int), groups=rows.ids[train])
@@ -233,11 +237,11 @@ def test_training_domains_are_thinned_and_unseen_ones_are_not(
 
 
 @pytest.mark.parametrize("model", [MLP, XGBOOST, LIGHTGBM])
-def test_other_models_have_the_same_methods(model: str, folder: Path) -> None:
+def test_other_models_have_the_same_methods(model: str) -> None:
     if model != MLP:
         pytest.importorskip(model)
     settings = replace(TINY, steps=3)
-    found = measure_part(PartName("numbers", model, 1), load_table("numbers", folder), settings, 0)
+    found = measure_part(PartName("numbers", model, 1), table("numbers", 0), settings, 0)
     methods = {candidate.method for candidate in found.candidates}
     assert {ERM, EQRM, PUBLISHED, GAUSSIAN, EMPIRICAL, SUPERQUANTILE, GROUPDRO} <= methods
     assert (VREX in methods) == (model == MLP)
@@ -266,10 +270,10 @@ def test_the_number_of_splits_does_not_change_a_part() -> None:
 
 @pytest.mark.slow
 def test_a_run_prints_everything_and_a_second_run_computes_nothing(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(run_module.SIZES, "quick", TINY)
-    study = Frontiers(tables="numbers", prepared=folder)
+    study = Frontiers(tables="numbers")
     first = study.run(tmp_path, "quick")
     shown = {each.name: each for each in first.outcome.tables}
     details = {"methods", "budgets", "auto", "gradient", "frontiers", "cost"}
@@ -290,23 +294,19 @@ def test_a_run_prints_everything_and_a_second_run_computes_nothing(
 
 
 def test_skipped_tables_are_named_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, part: Part, folder: Path, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, part: Part, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(run_module.SIZES, "quick", replace(TINY, splits=1))
-    few = tmp_path / "few"
-    few.mkdir()
-    (few / "labels.safetensors").write_bytes((folder / "labels.safetensors").read_bytes())
-    (few / "broken.safetensors").write_bytes(b"nothing")
     (tmp_path / "parts").mkdir()
-    part.save(tmp_path / "parts", study_key(load_table("labels", few), TINY, 0))
-    report = Frontiers(tables=["labels", "broken"], prepared=few).run(tmp_path, "quick")
+    part.save(tmp_path / "parts", study_key(table("labels", 2), TINY, 0))
+    report = Frontiers(tables=["labels", "broken"]).run(tmp_path, "quick")
     (skipped,) = [text for text in report.outcome.remarks if text.startswith("Skipped")]
-    assert "broken.safetensors does not exist or is not a prepared table" in skipped
+    assert "broken.csv does not exist" in skipped
 
 
-def test_unknown_tables_and_settings_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_unknown_tables_and_settings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="Did you mean 'labels'"):
-        Frontiers(tables="label", prepared=folder).run(tmp_path)
+        Frontiers(tables="label").run(tmp_path)
     with pytest.raises(SettingError, match="workers"):
         new_study("frontiers", worker=2)
 

@@ -89,9 +89,9 @@ def test_a_method_with_a_missing_run_is_not_in_the_table() -> None:
 
 def test_runs_go_on_on_the_kind_of_device_that_they_were_planned_for(tmp_path: Path) -> None:
     study = Pacs(device="auto")
-    study._folder = tmp_path / "sweep"
+    study.output = tmp_path
     plan = SETTINGS.plan(0, "cuda", False)
-    SweepFolder(study._folder).begin(plan, [])
+    SweepFolder(tmp_path / "sweep").begin(plan, [])
     assert study.device_of_runs() == "cuda"
     study.device = "cpu"
     assert study.device_of_runs() == "cpu"

@@ -9,7 +9,6 @@ Every objective is trained in every layout; its losses, weights and held-out ris
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -27,7 +26,14 @@ from eqrm.predictors import MLP
 from eqrm.training import Phase, Trainer
 from eqrm.training.processes import process_group, rank, world_size
 from eqrm.training.runs.run_folder import RunFolder
-from training.small_worlds import classification, network, regression, settings, weights
+from training.small_worlds import (
+    classification,
+    kill_after,
+    network,
+    regression,
+    settings,
+    weights,
+)
 
 DOMAINS = 7
 PARTS = regression(DOMAINS + 3, examples=24).splits(test=["d7", "d8", "d9"])
@@ -96,10 +102,6 @@ def trained(name: str, across: str, steps: int, folder: Path) -> dict[str, Any]:
     }
 
 
-class Killed(BaseException):
-    """Stands for processes that are gone."""
-
-
 def resumed_is_the_same(folder: Path, steps: int) -> bool:
     """With dropout, whose masks differ between processes: killed, resumed, compared."""
 
@@ -107,16 +109,7 @@ def resumed_is_the_same(folder: Path, steps: int) -> bool:
         return machine("eqrm-denoise", "domains", steps, folder / name, dropout=0.3, every=4)
 
     whole, killed = again("whole").fit(), again("killed")
-    take = killed._take_step
-
-    def last(*arguments: Any) -> Any:
-        if killed.state.step == steps - 3:
-            raise Killed
-        return take(*arguments)
-
-    killed._take_step = last  # type: ignore[method-assign]
-    with contextlib.suppress(Killed):
-        killed.fit()
+    kill_after(killed, steps - 3)
     return torch.equal(weights(whole.predictor), weights(again("killed").fit().predictor))
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -55,6 +59,34 @@ def trainer(predictor=None, data=None, phases=None, batches=None, **changes) -> 
     batches = batches or DomainBatches(data, 3, 4, seed=1)
     changes.setdefault("settings", settings())
     return Trainer(predictor or network(), data, phases, batches, **changes)
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone."""
+
+
+def before_steps(machine: Trainer, act: Callable[[], object]) -> None:
+    """Have something done before every step that a trainer takes."""
+    take = machine._take_step
+
+    def taken(*arguments: Any) -> Any:
+        act()
+        return take(*arguments)
+
+    machine._take_step = taken  # type: ignore[method-assign]
+
+
+def kill_after(machine: Trainer, step: int) -> None:
+    """Run until ``step`` steps are taken, and stop without a chance to save."""
+
+    def kill() -> None:
+        if machine.state.step == step:
+            raise Killed
+
+    before_steps(machine, kill)
+    with suppress(Killed):
+        machine.fit()
+    assert machine.state.step == step
 
 
 def weights(predictor: torch.nn.Module) -> Tensor:

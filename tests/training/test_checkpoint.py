@@ -9,19 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from eqrm import Level
 from eqrm.errors import CheckpointError
 from eqrm.files import archive, writing
 from eqrm.files.archive import flatten
-from eqrm.training.runs.checkpoint import (
-    FORMAT,
-    Checkpoints,
-    read_checkpoint,
-    write_checkpoint,
-)
+from eqrm.training.runs.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
 from eqrm.training.state import random_states
+from training.small_worlds import Killed
 
 STATE: dict[str, Any] = {
     "step": 12,
@@ -69,20 +64,6 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path, position: float) -> None:
     path.write_bytes(content)
     with pytest.raises(CheckpointError):
         read_checkpoint(path)
-
-
-def test_somebody_elses_safetensors_are_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "a.safetensors"
-    save_file({"weight": torch.zeros(2)}, path)
-    with pytest.raises(CheckpointError, match="not a checkpoint of eqrm"):
-        read_checkpoint(path)
-    save_file({"weight": torch.zeros(2)}, path, metadata={"format": "eqrm checkpoint 99"})
-    with pytest.raises(CheckpointError, match=f"'eqrm checkpoint 99', .* reads '{FORMAT}'"):
-        read_checkpoint(path)
-
-
-class Killed(BaseException):
-    """Stands for a process that is gone."""
 
 
 def killed(*arguments: Any, **others: Any) -> None:

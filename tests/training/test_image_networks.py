@@ -13,7 +13,7 @@ from eqrm.objectives.optimizers import OptimizerChoice
 from eqrm.predictors import CNN
 from eqrm.training import Phase, Trainer
 from eqrm.training.runs.run_folder import RunFolder
-from training.small_worlds import settings
+from training.small_worlds import kill_after, settings
 
 
 def images() -> DomainData:
@@ -39,17 +39,7 @@ def test_weights_in_channels_last_are_saved_and_a_run_is_resumed(tmp_path: Path)
         assert torch.equal(saved[name], weight)
         assert saved[name].is_contiguous()
     folder = tmp_path / "stopped"
-    stopped = trainer_of(folder, checkpoint_every=2)
-    taken = stopped._take_step
-
-    def until_the_fifth(batch, place):  # type: ignore[no-untyped-def]
-        if place.step == 4:
-            raise KeyboardInterrupt
-        return taken(batch, place)
-
-    stopped._take_step = until_the_fifth  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
-        stopped.fit()
+    kill_after(trainer_of(folder, checkpoint_every=2), 4)
     again = trainer_of(folder, checkpoint_every=2)
     resumed = again.fit()
     assert resumed.began_at == 4

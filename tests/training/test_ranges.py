@@ -12,28 +12,9 @@ from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
 from eqrm.predictors.registry import PREDICTORS, predictor_settings
 from eqrm.training.runs.config import RunConfig
+from training.test_config import changed
 
-CONTENT = {
-    "data": {"dataset": "colored-mnist", "test": ["0.9"]},
-    "predictor": {"name": "mlp"},
-    "steps": 10,
-    "phases": "single",
-}
 HUGE = 10**20
-
-
-def _with(path: str, value: object) -> Any:
-    *parents, last = path.split(".")
-    inner: Any = {last: value}
-    for name in reversed(parents):
-        inner = {name: inner}
-    return _merged(CONTENT, inner)
-
-
-def _merged(old: Any, new: Any) -> Any:
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +41,7 @@ def _merged(old: Any, new: Any) -> Any:
 )
 def test_what_is_out_of_range_is_refused_with_its_range(path: str, value: object) -> None:
     with pytest.raises(SettingError) as error:
-        RunConfig.read(_with(path, value))
+        RunConfig.read(changed(**{path.replace(".", "__"): value}))
     refused = str(error.value)
     assert refused.count(" must be ") == 1
     assert path.split(".")[-1] in refused or path in ("phases", "objective")

@@ -19,7 +19,15 @@ from eqrm.training.runs.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from training.small_worlds import network, regression, settings, trainer, weights
+from training.small_worlds import (
+    before_steps,
+    kill_after,
+    network,
+    regression,
+    settings,
+    trainer,
+    weights,
+)
 
 DATA = regression(6)
 PARTS = DATA.splits(validation=["d4", "d5"])
@@ -52,24 +60,6 @@ def everything(folder: Path, minimised: object = None, **changes: object) -> Tra
     )
 
 
-class Killed(BaseException):
-    """Stands for a process that is gone."""
-
-
-def kill_after(machine: Trainer, step: int) -> None:
-    """Run until ``step`` steps are taken, and stop without a chance to save."""
-    take = machine._take_step
-
-    def last(*arguments):  # type: ignore[no-untyped-def]
-        if machine.state.step == step:
-            raise Killed
-        return take(*arguments)
-
-    machine._take_step = last  # type: ignore[method-assign]
-    with pytest.raises(Killed):
-        machine.fit()
-
-
 FULL = pytest.mark.full
 STEPS = [pytest.param(s, marks=() if s in (0, 5, 6, 12) else FULL) for s in range(13)]
 
@@ -98,9 +88,8 @@ def test_buffers_and_networks_of_objectives_are_resumed(tmp_path: Path, make) ->
 def test_without_resume_the_run_begins_again(tmp_path: Path) -> None:
     kill_after(everything(tmp_path), 7)
     again = everything(tmp_path)
-    steps = []
-    take = again._take_step
-    again._take_step = lambda *a: (steps.append(1), take(*a))[1]  # type: ignore[method-assign]
+    steps: list[int] = []
+    before_steps(again, lambda: steps.append(1))
     again.fit(resume=False)
     assert len(steps) == 13
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
@@ -140,17 +129,15 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_another_run_writes_to_is_refused(tmp_path: Path) -> None:
-    first = everything(tmp_path)
-    take, refusals = first._take_step, []
+    first, refusals = everything(tmp_path), []
 
-    def while_training(*arguments):  # type: ignore[no-untyped-def]
+    def while_training() -> None:
         if first.state.step == 3:
             with pytest.raises(SettingError, match="Another process is training in") as refused:
                 everything(tmp_path).fit()
             refusals.append(refused)
-        return take(*arguments)
 
-    first._take_step = while_training  # type: ignore[method-assign]
+    before_steps(first, while_training)
     first.fit()
     assert refusals
     everything(tmp_path).fit()  # free again
@@ -188,14 +175,12 @@ def test_metrics_that_lost_lines_are_noticed(tmp_path: Path) -> None:
 def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     whole = everything(tmp_path / "whole").fit()
     machine = everything(tmp_path / "stopped", checkpoint_every=1000)
-    take = machine._take_step
 
-    def press(*arguments):  # type: ignore[no-untyped-def]
+    def press() -> None:
         if machine.state.step == 6:
             signal.raise_signal(signal.SIGINT)
-        return take(*arguments)
 
-    machine._take_step = press  # type: ignore[method-assign]
+    before_steps(machine, press)
     with pytest.raises(
         TrainingInterrupted, match=r"after step 7 of 13\. Saved in .*start the same"
     ):

@@ -181,19 +181,14 @@ CASES = {
     "negative": [-5, 0, -5, 3],
     "far apart": [10**12, -(10**12), 5, 10**12],
     "the ends of int64": [2**63 - 1, -(2**63), 0],
-    "one": [4],
-    "strings": ["b", "a", "b", "ä"],
 }
 
 
 @pytest.mark.parametrize("domains", CASES.values(), ids=CASES)
-def test_domains_are_numbered_as_numpy_sorts_them(domains: list[int | str]) -> None:
+def test_domains_are_numbered_as_numpy_sorts_them(domains: list[int]) -> None:
     names, inverse, counts = np.unique(domains, return_inverse=True, return_counts=True)
     losses = torch.arange(len(domains), dtype=torch.float64)
-    given = [domains, np.array(domains)]
-    if isinstance(domains[0], int):
-        given.append(torch.tensor(domains))
-    for each in given:
+    for each in (domains, np.array(domains), torch.tensor(domains)):
         risks = eqrm.domain_risks(losses, each)
         assert list(risks.names) == names.tolist()
         assert risks.counts.tolist() == counts.tolist()

@@ -76,6 +76,7 @@ def _tells(value: object) -> bool:
 
 
 def test_at_most_150_names_are_public_and_each_is_in_a_guide_or_an_example() -> None:
+    assert len(eqrm.__all__) <= 48
     names = {name for package in public_packages() for name in getattr(package, "__all__", ())}
     assert 100 < len(names) <= 150
     pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
@@ -84,10 +85,6 @@ def test_at_most_150_names_are_public_and_each_is_in_a_guide_or_an_example() -> 
     pages += [path for path in (REPOSITORY / "examples").rglob("*.*") if path.suffix != ".pyc"]
     words = {word for page in pages for word in re.findall(r"\w+", page.read_text("utf-8"))}
     assert sorted(names - words) == []
-
-
-def test_eqrm_offers_at_most_45_names() -> None:
-    assert len(eqrm.__all__) <= 48
 
 
 @pytest.mark.parametrize("package", ["data", "distributions", "evaluation", "objectives"])

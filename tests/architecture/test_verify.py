@@ -54,14 +54,3 @@ def test_every_check_holds_one_promise_and_the_page_has_the_last_figures(
     assert str(Path.home()) not in recorded
     page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
     assert page_of_promises() in page, "make pages"
-
-
-@pytest.mark.usefixtures("choose")
-def test_counts_that_the_page_does_not_have_are_found(tmp_path: Path) -> None:
-    from verify.studies import not_on_the_page
-
-    page = (ROOT / "docs" / "reproductions" / "flights-backtest" / "README.md").read_text("utf-8")
-    row = re.findall(r"^\| 60 days \|.*$", page, flags=re.MULTILINE)[0].strip("| ").split(" | ")
-    (tmp_path / "held.csv").write_text(",".join(row) + "\n", encoding="utf-8")
-    (tmp_path / "held-fixed.csv").write_text("60 days,7\n", encoding="utf-8")
-    assert not_on_the_page("flights-backtest", tmp_path) == ["| 60 days | 7 |"]

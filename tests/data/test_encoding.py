@@ -35,11 +35,6 @@ def test_the_matrix_is_that_of_scikit_learns_encoders() -> None:
     np.testing.assert_allclose(TableEncoder.fit(train).transform(new), expected)
 
 
-def test_what_is_no_encoder_is_refused() -> None:
-    with pytest.raises(DomainDataError, match="encoder"):
-        TableEncoder.from_dict({"format": 1})
-
-
 def test_unseen_categories_are_zero_and_announced_by_value() -> None:
     encoder = TableEncoder.fit({"ward": ["A", "B", "A"]})
     with pytest.warns(UnseenCategoryWarning, match=r"'ward'.*'C', 'D', in 3 of 4 rows"):

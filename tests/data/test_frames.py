@@ -13,7 +13,6 @@ import pytest
 
 from eqrm.data import Table
 from eqrm.data.tables import frames
-from eqrm.data.tables.encoder import TableEncoder
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.errors import DomainDataError
 
@@ -37,15 +36,6 @@ def test_columns_are_found_by_name_in_every_kind_of_frame(kind: str, reordered: 
     np.testing.assert_array_equal(frames.number_matrix(frame, ["visits", "age"]), EXPECTED)
     assert frames.column(frame, "ward").tolist() == ROWS["ward"]
     assert frames.column(frame, ["ward", "visits"]).tolist() == ["A | 3", "B | 1", "A | 2"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_encoder_takes_every_kind_of_frame(kind: str) -> None:
-    columns = {name: [*values[:2], values[1]] for name, values in ROWS.items()}
-    encoder = TableEncoder.fit(KINDS[kind](columns))
-    np.testing.assert_array_equal(
-        encoder.transform(KINDS[kind](dict(reversed(columns.items())))), encoder.transform(columns)
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

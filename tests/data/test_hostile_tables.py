@@ -66,11 +66,12 @@ def test_line_endings_inside_of_quotes_stay_as_they_are(tmp_path: Path) -> None:
         (PLAIN + '1,"oo"ps,1\n', "Line 42 of t.csv: ',' expected after '\"'"),
         (HEAD + '0,"a\nb",1\n1,2\n', "Line 4 of t.csv has 2 fields"),
         (HEAD + "# a comment\n" + PLAIN, "Line 2 of t.csv has 1 field"),
+        (HEAD + "0,1,2,3\n", "Line 2 of t.csv has 4 fields, and the header has 3"),
         (PLAIN + "\r\n1,2\n", "Line 43 of t.csv has 2 fields"),
         (PLAIN + "\r\n" + '1,"oops,1\n', "Line 43 of t.csv: a quote is opened"),
         (PLAIN + "1," + "a" * (1 << 24) + ",1\n", "Line 42 of t.csv"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_a_line_that_cannot_be_read_is_named(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match=words):

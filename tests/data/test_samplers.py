@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from scipy import stats
@@ -178,15 +177,6 @@ def test_an_epoch_is_as_many_steps_as_show_as_many_examples_as_there_are() -> No
     assert DomainBatches(data, 2, 5).steps_per_epoch == 4
     assert DomainBatches(data).steps_per_epoch == 1
     assert (len(DomainBatches(data, 2, 5)), len(DomainBatches(data, 2, 5, steps=7))) == (4, 7)
-
-
-def test_names_of_domains_are_as_good_as_their_numbers() -> None:
-    names = ["Oslo", "Rome", "Oslo", "Bern", "Rome"]
-    numbers = torch.tensor([1, 2, 1, 0, 2])
-    for given in (names, np.array(names), pd.Series(names, dtype="category")):
-        assert list(DomainBatches(given, 2, 1, seed=3)) == list(
-            DomainBatches(numbers, 2, 1, seed=3)
-        )
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import eqrm
-from eqrm.errors import DataFileError, DomainDataError, SettingError
+from eqrm.errors import DataFileError, SettingError
 
 
 @pytest.fixture
@@ -43,8 +43,6 @@ def test_a_table_is_read_with_its_domains_as_they_are_written(
 def test_wrong_tables_are_refused_in_words(frame: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
-    with pytest.raises(DomainDataError, match=r"no column 'hospitl'\. Did you mean 'hospital'"):
-        eqrm.dataset("table", file=str(path), target="ill", domain="hospitl")
     with pytest.raises(SettingError, match="needs the setting 'target'"):
         eqrm.dataset("table", file=str(path), domain="hospital")
     path.write_bytes(b"")

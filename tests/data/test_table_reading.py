@@ -129,21 +129,6 @@ def test_signs_of_comments_separators_and_quotes_in_cells_are_data(tmp_path: Pat
     assert table.columns["note"].tolist() == ['a; b, "c"', "x\ny|z"]
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ("A,1,0\nB,2,1,9\n", "Line 3 of stays.csv has 4 fields, and the header has 3"),
-        ("A,1,0\n" * 30_000 + "B,2\n", "Line 30,002 of stays.csv has 2 fields"),
-        ("A,1,0\nB\n9,8,7,6,5\n", "Line 3 of stays.csv has 1 field"),
-    ],
-)
-def test_lines_with_more_or_fewer_fields_than_the_header_are_named(
-    tmp_path: Path, lines: str, words: str
-) -> None:
-    with pytest.raises(DataFileError, match=words):
-        read(tmp_path, f"hospital,a,y\n{lines}")
-
-
 def test_one_changed_bit_in_a_compressed_file_is_noticed(tmp_path: Path) -> None:
     """DuckDB alone reads other numbers from such files, about one time in seven."""
     rows = "".join(f"H{i % 50},{i * 7919 % 1000},{i % 2}\n" for i in range(2000))

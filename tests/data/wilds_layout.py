@@ -22,13 +22,12 @@ SPECIES = ["empty", "tayassu pecari", "dasyprocta punctata"]
 
 
 def write_iwildcam(root: Path, images_per_camera: int = 3, pixels: int = 24) -> Path:
-    """iwildcam_v2.0: metadata.csv, categories.csv, RELEASE file, all images in train/.
+    """iwildcam_v2.0: metadata.csv, categories.csv, all images in train/.
 
     The red channel of an image says which camera took it, the green one which species it shows.
     """
     folder = root / "iwildcam_v2.0"
     (folder / "train").mkdir(parents=True)
-    (folder / "RELEASE_v2.0.txt").write_text("")
     random = np.random.default_rng(0)
     rows = []
     for split, cameras in CAMERAS.items():
@@ -43,14 +42,10 @@ def write_iwildcam(root: Path, images_per_camera: int = 3, pixels: int = 24) -> 
                     {
                         "split": split,
                         "location_remapped": camera,
-                        "location": 400 + camera,
                         "sequence_remapped": len(rows) // 2,
-                        "seq_id": f"seq-{len(rows) // 2}",
-                        "datetime": f"2013-0{1 + camera}-03 1{frame}:14:05.000",
                         "y": y,
                         "category_id": 10 * y,
                         "filename": f"{identity}.jpg",
-                        "image_id": identity,
                     }
                 )
     random.shuffle(rows)
@@ -78,11 +73,10 @@ TASKS = 128
 
 
 def write_ogb_molpcba(root: Path) -> Path:
-    """ogbg_molpcba: raw/, mapping/, split/scaffold/, RELEASE file; bonds are listed once."""
+    """ogbg_molpcba: raw/, mapping/, split/scaffold/; bonds are listed once."""
     folder = root / "ogbg_molpcba"
     for part in ("raw", "mapping", "split/scaffold", "processed"):
         (folder / part).mkdir(parents=True)
-    (folder / "RELEASE_v1.txt").write_text("")
     random = np.random.default_rng(0)
     smiles = [text for part in MOLECULES.values() for text in part]
     order = random.permutation(len(smiles))

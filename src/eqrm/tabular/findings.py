@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Decision, plural
 from eqrm.tabular.training import TableTraining
-from eqrm.text import one_line
+from eqrm.text import one_line, shortened
 
 MOST_LISTED = 3
 ALL_BUT_PERFECT = 0.9995
@@ -33,14 +34,15 @@ class Expectation:
     bound: Certificate | None
     refusal: str = ""
     dependent: bool = False
-    needed: float = 0.0
-    """How many domains it takes, where there are too few."""
 
 
 def expectation(
-    evaluation: Evaluation, predictor: str, level: Level, confidence: float
+    evaluation: Evaluation, predictor: str, level: Level, confidence: float, several: str
 ) -> Expectation:
-    """What to expect of a new domain, by the risks of a predictor on domains it has not seen."""
+    """What to expect of a new domain, by the risks of a predictor on domains it has not seen.
+
+    ``several`` is what domains are called.
+    """
     tested = in_time_test(evaluation, predictor)
     try:
         if tested is None or tested.rejected is None:
@@ -55,10 +57,11 @@ def expectation(
         why = "their risks rise and fall in runs that are too long for one"
         return Expectation(None, why, dependent=True)
     except TooFewDomainsError as refusal:
-        needed = 0.0 if evaluation.nesting is not None else refusal.needed
-        return Expectation(None, str(refusal), needed=needed)
+        if evaluation.nesting is None and 0.0 < refusal.needed < math.inf:
+            return Expectation(None, f"it takes at least {refusal.needed:,.0f} {several}")
+        return Expectation(None, shortened(str(refusal), 160))
     except LevelError as refusal:
-        return Expectation(None, str(refusal))
+        return Expectation(None, shortened(str(refusal), 160))
 
 
 def in_time_test(evaluation: Evaluation, predictor: str) -> ExchangeabilityTest | None:

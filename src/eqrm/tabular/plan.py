@@ -39,8 +39,6 @@ MODELS: dict[str, tuple[str, str]] = {
 }
 """Name → its classifier and its regressor."""
 CHOICES = (AUTO, *MODELS)
-TAKES_MISSING = ("xgboost", "lightgbm", "histogram")
-"""Models that take missing values as they are."""
 DECIDED = ("alpha", "measure", "model", "random_state")
 """Settings that have an option of their own."""
 BALANCED = "balanced"
@@ -315,7 +313,7 @@ class TrainingPlan:
     @property
     def takes_missing(self) -> bool:
         """Whether the model takes missing values as they are."""
-        return self.model in TAKES_MISSING
+        return self.model in (*TREES, "histogram")
 
 
 def _levels_of(measure: str, levels: Any) -> tuple[Level, ...]:

@@ -52,18 +52,14 @@ def weighted_losses(losses: Array, weights: Array, domains: NumberedDomains) -> 
     return found
 
 
-def losses_of(scores: Array, labels: NDArray[Any], task: Task) -> Array:
-    """The loss of each row, from scores: a probability that is rounded to 0 would be infinite."""
-    return (Classification if task.classes else Regression)._losses_of(scores, labels)
-
-
 def measured_rows(
     scores: Mapping[str, Array], rows: EncodedPart, task: Task
 ) -> dict[str, MeasuredRisks]:
     """The risks of predictors by name, from their scores (n,) or (n, K) of all rows."""
     domains, found = rows.table.numbered_domains, {}
+    kind = Classification if task.classes else Regression
     for name, each in scores.items():
-        losses = losses_of(each, rows.labels, task)
+        losses = kind._losses_of(each, rows.labels)  # a probability may be rounded to 0
         if rows.weights is not None:
             losses = weighted_losses(losses, rows.weights, domains)
         found[name] = risks_of_losses(name, losses, domains)

@@ -22,7 +22,7 @@ from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest, as_risk, plural, share_of
 from eqrm.tabular.findings import MOST_LISTED, Expectation, expectation, minded_of
 from eqrm.tabular.training import TableTraining
-from eqrm.text import aligned, counted, one_line, shortened, typed
+from eqrm.text import aligned, counted, one_line, typed
 
 MOST_WARNINGS, MOST_ROWS = 3, 8
 
@@ -115,16 +115,16 @@ def _why_not(training: TableTraining, name: str) -> str:
 def expected(training: TableTraining, confidence: float) -> dict[str, str]:
     """What to expect of a new domain: the bound, what it rests on, and the proven one if any."""
     decision = training.decision
-    found = expectation(training.evaluation, decision.chosen, decision.level, confidence)
+    several = plural(decision.domain)[1]
+    found = expectation(training.evaluation, decision.chosen, decision.level, confidence, several)
     told = {"Expect": _expected(training, found, confidence, decision.level)}
     if training.aside is not None:
         aside = training.aside
-        proven = expectation(aside, decision.chosen, decision.level, confidence)
+        proven = expectation(aside, decision.chosen, decision.level, confidence, several)
         number = len(aside.domains)
-        several = plural(training.decision.domain)[1]
         kept = f"{number:,} {several} kept aside"
         if proven.bound is None:
-            told["Certify"] = f"no certificate from {kept}: {_refused(proven, several)}"
+            told["Certify"] = f"no certificate from {kept}: {proven.refusal}"
         else:
             of = "the same model fitted without them" if training.refitted else "this model"
             kind = "approximate bound" if proven.dependent else "certificate"
@@ -139,7 +139,7 @@ def expected(training: TableTraining, confidence: float) -> dict[str, str]:
 def _expected(training: TableTraining, found: Expectation, confidence: float, level: Level) -> str:
     several = plural(training.decision.domain)[1]
     if found.bound is None:
-        return f"no bound on the risk of new {several}: {_refused(found, several)}"
+        return f"no bound on the risk of new {several}: {found.refusal}"
     enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
     certify = (
         f"; {Setting('certify')} for a proven one" if enough and training.aside is None else ""
@@ -152,7 +152,7 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
     # The estimate is corrected for having been chosen by these risks, the bound is not.
     bound = max(found.bound.bound, training.decision.quantile)
     guesses = {
-        name: expectation(training.evaluation, name, level, confidence).bound
+        name: expectation(training.evaluation, name, level, confidence, several).bound
         for name in training.constants
     }
     known = [(each.bound, name) for name, each in guesses.items() if each is not None]
@@ -163,12 +163,6 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
         f"{share_of(level)} similar new {several} at most {risk} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
-
-
-def _refused(found: Expectation, several: str) -> str:
-    if math.isfinite(found.needed) and found.needed > 0:
-        return f"it takes at least {found.needed:,.0f} {several}"
-    return shortened(found.refusal, 160)
 
 
 def minded(training: TableTraining) -> list[str]:

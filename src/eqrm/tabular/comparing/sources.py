@@ -60,10 +60,10 @@ class ComparedSource:
         ending = self.path.suffix.lower()
         return {".json": EVALUATION, ".safetensors": MODEL}.get(ending, PREDICTIONS)
 
-    def called(self, inside: str | None = None) -> str:
-        """The name of a model in it."""
-        if inside is None:
-            return self.name or self.path.stem
+    def called(self, inside: str) -> str:
+        """The name of a model that is called ``inside`` in it."""
+        if self.kind != EVALUATION:
+            return self.name or inside
         return inside if self.name is None or inside in CONSTANTS else f"{self.name}: {inside}"
 
 
@@ -81,9 +81,8 @@ def measured_models(
     evaluated = [(source, _evaluated(source, table or "", columns)) for source in sources]
     for source, evaluation in _told_apart(evaluated):
         losses.setdefault(evaluation.loss, str(source.path))
-        single = source.kind != EVALUATION
         for inside, risks in evaluation.predictors.items():
-            known = found.setdefault(source.called(None if single else inside), [])
+            known = found.setdefault(source.called(inside), [])
             # Models that are trained on the same rows have the same constants.
             same = (
                 each.domains == risks.domains and (each.risks == risks.risks).all()
@@ -125,8 +124,7 @@ def _told_apart(
     """Sources without a name are named by their path where they hold models called the same."""
     holders: dict[str, set[Path]] = {}
     for source, evaluation in evaluated:
-        inside = evaluation.predictors if source.kind == EVALUATION else [source.called()]
-        for name in inside if source.name is None else ():
+        for name in evaluation.predictors if source.name is None else ():
             if name not in CONSTANTS:
                 holders.setdefault(name, set()).add(source.path)
     tails = _tails({path for paths in holders.values() if len(paths) > 1 for path in paths})
@@ -146,15 +144,16 @@ def _tails(paths: Collection[Path]) -> dict[Path, str]:
 
 
 def _evaluated(source: ComparedSource, table: str, columns: Mapping[str, Any]) -> Evaluation:
+    name = source.name or source.path.stem
     if source.kind == EVALUATION:
         return _stored(source.path)
     if source.kind == MODEL:
-        return _of_model(source.path, table)
+        return _of_model(source.path, name, table)
     return evaluate(
         str(source.path),
         domains=list(columns["domains"]),
         labels=columns["labels"],
-        predictions={source.called(): columns.get("predictions") or _prediction(source.path)},
+        predictions={name: columns.get("predictions") or _prediction(source.path)},
         metric=columns.get("metric") or "log-loss",
     )
 
@@ -170,7 +169,7 @@ def _stored(path: Path) -> Evaluation:
     return Evaluation.from_dict(content)
 
 
-def _of_model(path: Path, table: str) -> Evaluation:
+def _of_model(path: Path, name: str, table: str) -> Evaluation:
     """A model on the rows of a table whose domains it has not seen, by way of its predictions."""
     preprocessor = load_table_model(path).preprocessor
     with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +179,7 @@ def _of_model(path: Path, table: str) -> Evaluation:
             str(predictions),
             domains=list(preprocessor.key.columns),
             labels=preprocessor.target_name,
-            predictions={"model": "p_{class}" if preprocessor.task.classes else "prediction"},
+            predictions={name: "p_{class}" if preprocessor.task.classes else "prediction"},
             metric=preprocessor.task.metric,
         )
 

@@ -46,7 +46,6 @@ UNMEASURED = {
     "evaluation/test_accumulator.py",
     "evaluation/test_coverage.py",
     "evaluation/test_noise.py",
-    "evaluation/test_page.py",
     "gpu/test_kernels.py",
     "linear/test_minimisers.py",
     "linear/test_recalibration.py",

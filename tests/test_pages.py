@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
     "page",
     [
         "backtest",
+        "certificates",
         "concepts",
         "domainbed",
         "domains-in-time",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from cli.commands import run
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "certificates.md"
 
 
 def test_the_first_line_answers_and_the_last_says_what_to_type(
@@ -19,6 +22,16 @@ def test_the_first_line_answers_and_the_last_says_what_to_type(
     assert "90% of new domains then have at most the largest of their risks" in answer
     assert "46 the second largest of their risks, 89 the 5th largest, 116 their 0.95-" in tighter
     assert following.startswith("Next: eqrm evaluate predictions.csv --domain DOMAIN")
+
+
+def test_the_plan_on_the_page_is_what_the_command_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "plan", "--alpha", ".9", "--confidence", ".95")
+    printed = "\n".join(line.rstrip() for line in out.rstrip().splitlines())
+    assert len(printed.splitlines()) == 4
+    assert printed in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

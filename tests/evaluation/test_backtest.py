@@ -190,15 +190,3 @@ def test_csv_json_picture_and_page_hold_the_same_shares(tmp_path: Path) -> None:
     low = [row for row in found.pooled if (row.kind, row.level) == ("online", 0.9)]
     told = [f"{row.predictor} {100 * row.share:.1f}%" for row in low if row.share < 0.9]
     assert f"over all windows, bound 'online': {told[0]}" in str(found)
-
-
-def ordered(times: Any) -> OrderedDomains:
-    names = tuple(range(len(times)))
-    return OrderedDomains.of(NumberedDomains(np.arange(len(times)), names), times, "date")
-
-
-def test_domains_of_one_time_shift_the_windows() -> None:
-    """Thirty-one domains, then forty at once: one window, judged on all forty."""
-    plan = BacktestPlan.of(certify=30, judge=10, levels=[0.9])
-    (window,) = windows_of(plan, ordered(np.repeat([0, 1], [31, 40])))
-    assert (len(window.certify), len(window.judge)) == (31, 40)

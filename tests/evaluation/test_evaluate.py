@@ -242,16 +242,6 @@ def test_rows_of_several_predictors_are_not_taken_for_parts_of_one() -> None:
     assert eqrm.evaluate(copied[:7], predictor="model", **question)["A"].counts.sum() == 55
 
 
-def test_a_domain_that_one_predictor_lacks_is_refused_or_left_out() -> None:
-    frame = world()
-    data = {"A": frame, "B": frame[frame.ward != 3]}
-    with pytest.raises(eqrm.errors.DomainDataError, match=r"'B' has no examples of domain 3\."):
-        eqrm.evaluate(data, domains="ward", losses="loss")
-    found = eqrm.evaluate(data, domains="ward", losses="loss", common_domains=True)
-    assert 3 not in found.domains
-    assert len(found.domains) == 11
-
-
 @pytest.mark.parametrize("route", ROUTES)
 def test_losses_far_from_zero_keep_their_variance(route: str, tmp_path: Path) -> None:
     frame = world()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -264,10 +263,3 @@ class TestWhereTheyAreShown:
         assert auc == evaluation.references.skills["fair"].ranking  # type: ignore[union-attr]
         assert set(table.to_dict()["references"]) == named
         assert set(table.cells) == {"sure", "fair"}
-
-    def test_json_goes_there_and_back(self) -> None:
-        evaluation = found(rows(12))
-        again = eqrm.Evaluation.from_dict(json.loads(evaluation.to_json()))
-        assert again.to_dict() == evaluation.to_dict()
-        old = {key: v for key, v in evaluation.to_dict().items() if key != "references"}
-        assert eqrm.Evaluation.from_dict(old).references is None

@@ -44,6 +44,10 @@ def test_values_are_those_of_numpy() -> None:
     table = evaluation(risks).risk_table()
     levels = [0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1]
     assert values(table, "mean") == pytest.approx([risks.mean()])
+    worst = np.sort(lognormal(200))[::-1]
+    beyond = evaluation(lognormal(200)).risk_table(superquantiles=[0.9, 0.95, 1])
+    wanted = [worst[:20].mean(), worst[:10].mean(), worst[0]]
+    assert values(beyond, "superquantile") == pytest.approx(wanted)
     wanted = np.quantile(risks, levels, method="inverted_cdf")
     assert values(table, "quantile") == pytest.approx(wanted)
     smooth = evaluation(risks).risk_table([0, 0.5, 0.9, 1], [], interpolation="smooth")
@@ -51,14 +55,6 @@ def test_values_are_those_of_numpy() -> None:
     np.testing.assert_allclose(values(smooth, "quantile"), expected, rtol=1e-9)
     linear = evaluation(risks).risk_table(interpolation="linear")
     assert values(linear, "quantile") == pytest.approx(np.quantile(risks, levels))
-
-
-def test_superquantiles_average_the_worst_share_of_domains() -> None:
-    risks = lognormal(200)
-    worst = np.sort(risks)[::-1]
-    table = evaluation(risks).risk_table(superquantiles=[0.9, 0.95, 1])
-    wanted = [worst[:20].mean(), worst[:10].mean(), worst[0]]
-    assert values(table, "superquantile") == pytest.approx(wanted)
 
 
 @pytest.mark.unmeasured

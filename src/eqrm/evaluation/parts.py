@@ -60,11 +60,9 @@ class EvaluatedPart:
 
     @property
     def examples(self) -> int:
-        """The number of examples of the first predictor."""
         return int(next(iter(self.predictors.values())).counts.sum())
 
     def write(self, path: str | Path) -> None:
-        """Write the part to a JSON file."""
         labels = None
         if self.labels is not None:
             arrays = (self.labels.counts, self.labels.means, self.labels.variances)
@@ -81,7 +79,6 @@ class EvaluatedPart:
 
     @classmethod
     def read(cls, path: str | Path) -> EvaluatedPart:
-        """Read what :meth:`write` wrote."""
         content = read_checked_json(Path(path), FORMAT, PART)
         try:
             labels, seen = content["labels"], content.get("seen")

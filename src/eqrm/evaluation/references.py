@@ -65,7 +65,6 @@ class References:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
         return {
             "log_tail": self.level.log_tail,
             "risks": {name: risks.to_dict() for name, risks in self.risks.items()},
@@ -76,7 +75,6 @@ class References:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> References:
-        """The reverse of :meth:`to_dict`."""
         return cls(
             Level(log_tail=float(content["log_tail"])),
             {name: MeasuredRisks.from_dict(c) for name, c in content["risks"].items()},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -209,15 +209,14 @@ def judged_backtest(
 
 def _notes(
     plan: BacktestPlan, domains: OrderedDomains, windows: Sequence[BacktestWindow]
-) -> list[str]:
+) -> Iterator[str]:
     """What was left out, sorted, or cannot be certified."""
-    found = []
     if not domains.sorted_rows:
-        found.append(f"The rows were not in the order of time: sorted by {domains.order!r}.")
+        yield f"The rows were not in the order of time: sorted by {domains.order!r}."
     left_out = {number for window in windows for number in window.left_out.tolist()}
     if left_out:
         names = [domains.names[number] for number in sorted(left_out)]
-        found.append(
+        yield (
             f"{counted(len(names), 'domain')} last into the next part of a window and take no part "
             f"in it: {listed(names)}."
         )
@@ -226,9 +225,9 @@ def _notes(
         places = np.argsort(domains.spans.order)
         rest = len(places) - 1 - int(places[own[-1].judge].max())
         if rest:
-            found.append(
+            yield (
                 f"Certified on {certify}, the last {counted(rest, 'domain')} "
                 f"{'is' if rest == 1 else 'are'} in no window: a whole one is judged on "
                 f"{plan.judge}."
             )
-    return [*found, *short_windows(plan, windows)]
+    yield from short_windows(plan, windows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -248,9 +248,8 @@ class BacktestPlan:
         trained = {} if self.train is None else {"train": self.train}
         return {**trained, "certify": certify, "judge": self.judge}
 
-    def too_few(self, domains: int) -> list[str]:
+    def too_few(self, domains: int) -> Iterator[str]:
         """A sentence on each bound that takes more domains to certify on, with the number."""
-        found = []
         for rule in self.rules:
             for level in self.levels:
                 needed = rule.needed(level, self.confidence)
@@ -258,12 +257,11 @@ class BacktestPlan:
                 if needed == math.inf:
                     enough = "no number is enough: use a longer half_life"
                 if needed > domains:
-                    found.append(
+                    yield (
                         f"{counted(domains, 'domain')} to certify on are too few for the bound "
                         f"{rule.name!r} at level {level:g} with {as_percent(self.confidence)} "
                         f"confidence: {enough}."
                     )
-        return found
 
     @property
     def needed(self) -> float:
@@ -273,7 +271,6 @@ class BacktestPlan:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
         return {
             **{name: getattr(self, name) for name in ("train", "judge", "gap", "step", "refit")},
             "certify": list(self.certify),

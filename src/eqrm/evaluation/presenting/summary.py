@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +44,6 @@ class Summary:
     in_time: dict[str, dict[str, TimeBound]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain types, ready for JSON."""
         return {
             "alpha": str(self.alpha),
             "baseline": self.baseline,
@@ -116,16 +116,14 @@ class Summary:
         told = ", ".join(f"{Statistic.of(d).label} ({d.needed:.6g} needed)" for d in few)
         return [f"{few[0].domains} domains are too few for differences of: {told}."]
 
-    def shared_gains(self) -> list[str]:
+    def shared_gains(self) -> Iterator[str]:
         """A sentence per predictor whose lower quantile is no clear gain over the references."""
-        told = []
         for name in self.unclear_gains():
             best = self.references[name].rivals[0]
-            told.append(
+            yield (
                 f"At level {self.alpha} the lower risk of {one_line(name)} is not a clear "
                 f"gain: its quantile is {best.words} ({best.interval})."
             )
-        return told
 
     def unclear_gains(self) -> list[str]:
         """Predictors with a lower quantile than the baseline, but no clear gain over references."""

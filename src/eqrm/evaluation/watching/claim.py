@@ -156,7 +156,6 @@ class WatchedCertificate:
 
     @property
     def predictor(self) -> str:
-        """Whose certificate it is."""
         return str(self.settings.predictor)
 
     @property

@@ -77,7 +77,6 @@ class WatchState:
 
     @property
     def report(self) -> WatchReport:
-        """What the watch says now."""
         return self.watch.report
 
     def with_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -225,56 +225,48 @@ def concerned(fact: Fact, rows: Sequence[ShownModel]) -> list[object]:
     return [label(name) for name in who] if len(who) < len(rows) else []
 
 
-def _picked(answer: Answer, rows: Sequence[ShownModel], confidence: float) -> list[Fact]:
+def _picked(answer: Answer, rows: Sequence[ShownModel], confidence: float) -> Iterator[Fact]:
     models = [row for row in rows if not row.reference]
-    if not answer.picked or len(models) == 1:
-        return []
-    return [
-        Fact(
+    if answer.picked and len(models) > 1:
+        yield Fact(
             f"This model is marked because its quantile is the lowest of {len(models)} on these "
             f"domains. A certificate has {as_percent(confidence)} confidence for a model that was "
             "fixed before; the bound for a model picked on these domains stands below it.",
             (answer.chosen,),
         )
-    ]
 
 
-def _against_references(summary: Summary, rows: Sequence[ShownModel], answer: Answer) -> list[Fact]:
-    found, level = [], summary.alpha
+def _against_references(
+    summary: Summary, rows: Sequence[ShownModel], answer: Answer
+) -> Iterator[Fact]:
+    level = summary.alpha
     beaten = [name for name, beside in summary.references.items() if beside.beaten]
     if beaten:
-        found.append(
-            Fact(
-                f"A reference (a constant, or a recalibration) has a clearly lower "
-                f"{level}-quantile of risk.",
-                tuple(beaten),
-            )
+        yield Fact(
+            f"A reference (a constant, or a recalibration) has a clearly lower {level}-quantile "
+            "of risk.",
+            tuple(beaten),
         )
     unclear = [name for name in summary.unclear_gains() if name not in beaten]
     if unclear:
-        found.append(
-            Fact(
-                f"Lower than the first model at level {level}, but not clearly lower than every "
-                "reference: this is not a gain.",
-                tuple(unclear),
-            )
+        yield Fact(
+            f"Lower than the first model at level {level}, but not clearly lower than every "
+            "reference: this is not a gain.",
+            tuple(unclear),
         )
     means = {row.name: float(row.risks.risks.mean()) for row in rows}
     if answer.constants:
         best = min(answer.constants, key=means.__getitem__)
         dearer = [r.name for r in rows if not r.reference and means[r.name] > means[best]]
         if dearer:
-            found.append(
-                Fact(
-                    f"The mean risk is higher than that of the constant {best!r} "
-                    f"({means[best]:.4g}): on average the constant predicts better.",
-                    tuple(dearer),
-                )
+            yield Fact(
+                f"The mean risk is higher than that of the constant {best!r} ({means[best]:.4g}): "
+                "on average the constant predicts better.",
+                tuple(dearer),
             )
-    return found
 
 
-def _noise(summary: Summary) -> list[Fact]:
+def _noise(summary: Summary) -> Iterator[Fact]:
     splits = {name: split for name, split in summary.noise.items() if split is not None}
     whole = {n: s.noise_share for n, s in splits.items() if s.noise_share >= MUCH}
     tail = {
@@ -283,26 +275,21 @@ def _noise(summary: Summary) -> list[Fact]:
         if n not in whole and s.tail_noise_share >= MUCH
     }
     # Where others have a split, the noise of a constant is not known, and domains have examples.
-    found = [] if splits else [Fact(f"{ONE_EXAMPLE}.", tuple(summary.noise))]
+    if not splits:
+        yield Fact(f"{ONE_EXAMPLE}.", tuple(summary.noise))
     if whole:
-        found.append(
-            Fact(
-                f"{_percents(whole.values())} of the spread of the measured risks is sampling "
-                f"noise. {ADVICE}",
-                tuple(whole),
-            )
+        yield Fact(
+            f"{_percents(whole.values())} of the spread of the measured risks is sampling noise. "
+            f"{ADVICE}",
+            tuple(whole),
         )
     if tail:
         alpha = next(iter(splits.values())).alpha
-        found.append(
-            Fact(
-                f"Beyond the {alpha:.4g}-quantile, {_percents(tail.values())} of the distance to "
-                f"the mean is sampling noise: the tail consists of domains with few examples. "
-                f"{ADVICE}",
-                tuple(tail),
-            )
+        yield Fact(
+            f"Beyond the {alpha:.4g}-quantile, {_percents(tail.values())} of the distance to the "
+            f"mean is sampling noise: the tail consists of domains with few examples. {ADVICE}",
+            tuple(tail),
         )
-    return found
 
 
 def _order(summary: Summary) -> list[Fact]:

@@ -88,39 +88,6 @@ def test_classes_against_the_rest_agree_with_scikit_learn():
         assert skill_of_classes(labels, p).ranking == pytest.approx(area, abs=1e-13)
 
 
-def test_macro_f1_of_wilds_is_over_the_classes_among_the_labels():
-    # Class 0: 2 labels, 1 predicted, 1 hit: 2/3. Class 1: 1 label, 2 predicted, 1 hit: 2/3.
-    # Class 2: 1 label, none predicted: 0. Class 3 is predicted once, no label: no term of the mean.
-    labels, predicted = [0, 0, 1, 2], [0, 1, 1, 3]
-    assert pooled(F1, labels, predicted).value == pytest.approx((2 / 3 + 2 / 3 + 0) / 3, abs=1e-15)
-    assert pooled(ACCURACY, labels, predicted).value == 0.5
-    # One class is enough: with 2 of 3 hits F1 is 2·2/(3 + 2).
-    assert pooled(F1, [5, 5, 5], [5, 5, 6]).value == pytest.approx(0.8, abs=1e-15)
-
-
-def test_average_precision_of_ogb_is_over_tasks_with_both_labels():
-    nan = np.nan
-    labels = np.array(
-        [
-            # a, b: all negative, c: all positive, d: none
-            [1, 0, 1, nan],
-            [0, 0, 1, nan],
-            [1, nan, nan, nan],
-            [nan, 0, 1, nan],
-            [0, 0, 1, nan],
-        ]
-    )
-    scores = np.array([[0.9], [0.8], [0.7], [0.99], [0.1]]) * np.ones(4)
-    # Task a without its missing label, ranked + − + −: precision 1 at the first, 2/3 at the third.
-    assert pooled(PRECISION, labels, scores).value == pytest.approx((1 + 2 / 3) / 2, abs=1e-15)
-    # Of 4 pairs of a positive and a negative, 3 are in order.
-    assert pooled(AREA, labels, scores).value == 0.75
-    # A second task with both labels, positive below negative: precision 1/2, area 0.
-    labels[:2, 3] = [0, 1]
-    assert pooled(PRECISION, labels, scores).value == pytest.approx((5 / 6 + 1 / 2) / 2, abs=1e-15)
-    assert pooled(AREA, labels, scores).value == pytest.approx((0.75 + 0) / 2, abs=1e-15)
-
-
 @pytest.mark.parametrize(
     ("metric", "labels", "predictions", "words"),
     [

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.stats.mstats import hdquantiles
 
 from eqrm import Level
-from eqrm.errors import DomainDataError
 from eqrm.evaluation.inference.sureness import (
     CLEAR,
     LIKELY,
@@ -345,8 +344,3 @@ def test_nothing_is_surer_than_that_a_domain_lies_beyond_the_level(
     higher = compare_quantiles(2.0 * risks, risks, Level(alpha))
     assert lower.probability == pytest.approx(most)
     assert higher.probability == pytest.approx(1.0 - most)
-
-
-def test_other_domains_are_refused() -> None:
-    with pytest.raises(DomainDataError, match="the chosen model has 3 and the reference 2"):
-        compare_quantiles(np.ones(3), np.ones(2), LEVEL)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import (
     cdf_band,
     domains_needed,
@@ -84,15 +83,6 @@ class Coverage:
         if self.held < self.stated - self.error:
             return False
         return self.exact is None or abs(self.held - self.exact) <= self.error
-
-
-def refused(law: RiskLaw, m: int, alpha: float, confidence: float) -> bool:
-    """Whether too few domains were refused, with the right number needed."""
-    try:
-        quantile_bound(law.law.rvs(m, random_state=0), alpha, confidence)
-    except TooFewDomainsError as error:
-        return error.needed == domains_needed(alpha, confidence)
-    return False
 
 
 def measured_risk_coverage(

@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from eqrm.errors import DomainDataError, TooFewDomainsError
 from eqrm.evaluation import groups_needed, quantile_bound
@@ -29,13 +28,6 @@ def e_value(below: int, groups: int, alpha: float) -> float:
         w * (1 + s * (1 - alpha)) ** below * (1 - s * alpha) ** (groups - below)
         for w, s in zip(weights, stakes, strict=True)
     )
-
-
-def test_an_e_value_of_one_draw_has_mean_one_at_the_quantile() -> None:
-    for groups, alpha in ((5, 0.5), (40, 0.9)):
-        law = stats.binom(groups, alpha)
-        mean = sum(law.pmf(k) * e_value(k, groups, alpha) for k in range(groups + 1))
-        assert mean == pytest.approx(1.0, rel=1e-10)
 
 
 def test_the_repeated_bound_is_the_smallest_risk_with_enough_evidence_over_all_draws() -> None:

@@ -237,12 +237,7 @@ class PaperBound(Finding):
 
 
 def paper_bound(domains: int, alpha: float, confidence: float, predictors: int = 1) -> PaperBound:
-    """Theorem D.1 for m domains and some predictors, with the constants that its proof gives.
-
-    >>> found = paper_bound(100_000, 0.9, 0.95)
-    >>> found.domains_needed, round(found.read_at, 4)
-    (16241, 0.9403)
-    """
+    """Theorem D.1 for m domains and some predictors, with the constants that its proof gives."""
     log_cover = math.log(8.0) + math.log(predictors)
     rate = 32.0 * (log_cover - math.log(1.0 - confidence))
     slack, room = math.sqrt(rate / domains), 1.0 - alpha

@@ -20,8 +20,7 @@ import numpy.typing as npt
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from eqrm.checks import CONFIDENCE
-from eqrm.errors import DomainDataError
-from eqrm.evaluation.inference.risk_checks import Finding, Vector, checked_risks
+from eqrm.evaluation.inference.risk_checks import Finding, Vector
 from eqrm.level import Level
 
 Matrix = npt.NDArray[np.float64]
@@ -101,21 +100,15 @@ def compare_quantiles(
     consecutive domains that are drawn together. Where one was chosen by these risks, ``optimism``
     is what its quantile is too low by (:func:`optimism_of_choosing`).
     """
-    one, two = checked_risks(chosen, "Risks of the chosen model"), checked_risks(reference)
-    if one.size != two.size:
-        raise DomainDataError(
-            f"Quantiles are compared on the same domains, but the chosen model has {one.size} "
-            f"and the reference {two.size}. Give one risk per domain for both."
-        )
     z = float(ndtri(0.5 + CONFIDENCE.check(confidence, "confidence") / 2.0))
-    both, block = np.stack([one + optimism, two]), blocks or 1
-    resamples = max(FEWEST_RESAMPLES, min(RESAMPLES, MOST_DRAWN // one.size))
+    both, block = np.stack([chosen + optimism, reference]), blocks or 1
+    resamples = max(FEWEST_RESAMPLES, min(RESAMPLES, MOST_DRAWN // chosen.size))
     estimates, drawn = resampled_smooth_quantiles(both, level, resamples, seed=0, block=block)
     repeats = _repeats(both, level, block)
-    near = np.sort(both, axis=1) @ _weights_near(one.size, level, repeats)
+    near = np.sort(both, axis=1) @ _weights_near(chosen.size, level, repeats)
     change, changes, others = _as_changes(estimates, drawn.T, near)
     doubt = max(optimism, 0.0) / (abs(float(estimates[1])) or 1.0)
-    effective = one.size / repeats
+    effective = chosen.size / repeats
     spread = _Spread(change, np.sort(changes), others, effective, doubt)
     # Beyond the level there may be no domain at all, and then they do not tell.
     known = max(LEAST_KNOWN, -math.expm1(effective * math.log(level.alpha))) if level.tail else 1.0
@@ -124,7 +117,7 @@ def compare_quantiles(
         change - float(spread.below(np.array([z]))[0]),
         change + float(spread.above(np.array([z]))[0]),
         min(max(spread.probability(), 1.0 - known), known),
-        one.size,
+        chosen.size,
     )
 
 

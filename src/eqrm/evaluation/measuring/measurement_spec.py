@@ -188,11 +188,7 @@ def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey
 
 
 def by_column(columns: Columns) -> dict[str, Any]:
-    """Predictors and their columns: a mapping, a list of columns, or one column.
-
-    >>> by_column(["a", "b"]), by_column({"ERM": "p"})
-    ({'a': 'a', 'b': 'b'}, {'ERM': 'p'})
-    """
+    """Predictors and their columns: a mapping, a list of columns, or one column."""
     if isinstance(columns, Mapping):
         return {str(name): column for name, column in columns.items()}
     names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)

@@ -274,11 +274,7 @@ def single_column(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_numbers(values: Any) -> Numbers:
-    """float64, with NaN for what is not a number; texts and booleans are read.
-
-    >>> as_numbers(["1", "x", None]).tolist(), as_numbers(np.array([True, False])).tolist()
-    ([1.0, nan, nan], [1.0, 0.0])
-    """
+    """float64, with NaN for what is not a number; texts and booleans are read."""
     array = np.atleast_1d(np.asarray(values))
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)

@@ -29,11 +29,6 @@ class Evidence:
     ``bets`` is how many bets there are, with equal shares. State and memory do not grow:
     ``steps``, for each bet the logarithm of what one unit has become since the beginning, and of
     the sum over starting times j of w_j divided by what one unit had become by then.
-
-    >>> evidence = Evidence(bets=1)
-    >>> fair = np.log([[1.8], [0.2]])  # twice at even odds: 80% on the side that comes first
-    >>> evidence.extend(fair).round(4)
-    array([1.4   , 0.5324])
     """
 
     def __init__(self, bets: int) -> None:

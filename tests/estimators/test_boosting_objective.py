@@ -159,18 +159,6 @@ def test_with_one_domain_lightgbm_boosts_as_with_its_own_objective(
     np.testing.assert_allclose(ours, own, atol=1e-4)
 
 
-def test_row_weights_within_a_domain_equal_repeated_rows() -> None:
-    X, y, groups, weights = binary_world()
-    repeated = np.repeat(np.arange(len(y)), weights.astype(int))
-    margins = 0.7 * X[:, 0]
-    table = DomainTable("log-loss", y, groups, weights)
-    weighted, hessian, _ = table.gradient(margins, Goal.of(0.9).objective())
-    table = DomainTable("log-loss", y[repeated], groups[repeated])
-    plain, plain_hessian, _ = table.gradient(margins[repeated], Goal.of(0.9).objective())
-    np.testing.assert_allclose(np.bincount(repeated, plain), weighted, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(np.bincount(repeated, plain_hessian), hessian, rtol=1e-5)
-
-
 def test_other_objectives_of_risks_can_be_boosted() -> None:
     X, y, groups, _ = binary_world()
     data = xgboost.DMatrix(X, y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning
 from eqrm.estimators import load_model, save_model
 from eqrm.estimators.boosting.category_columns import learned_categories
-from estimators.worlds import change_booster, forged
+from estimators.worlds import change_booster, forged, in_first_tree
 
 MODELS = {"xgboost": eqrm.XGBQRMRegressor, "lightgbm": eqrm.LGBMQRMRegressor}
 CITIES = [f"city {number}" for number in range(12)]
@@ -131,12 +130,6 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], None]] = {
 def test_forged_sets_of_categories_are_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     save_model(fitted("xgboost"), path)
-
-    def change(content: bytes) -> bytes:
-        booster = json.loads(content)
-        FORGERIES[kind](booster["learner"]["gradient_booster"]["model"]["trees"][0])
-        return json.dumps(booster).encode()
-
-    forged(path, lambda state: change_booster(state, change))
+    forged(path, lambda state: change_booster(state, in_first_tree(FORGERIES[kind])))
     with pytest.raises(DataFileError):
         load_model(path)

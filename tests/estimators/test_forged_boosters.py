@@ -25,7 +25,7 @@ from eqrm import (
 )
 from eqrm.errors import DataFileError
 from eqrm.estimators.boosting.tree_checks import DEEPEST, check_links
-from estimators.worlds import change_booster, forged
+from estimators.worlds import change_booster, forged, in_first_tree
 
 # Models are fitted once, by whichever test comes first.
 pytestmark = pytest.mark.filterwarnings("ignore:categorical_feature keyword")
@@ -111,23 +111,7 @@ def test_no_changed_bit_crashes_or_gives_a_number_that_is_none(name: str, tmp_pa
 
 def of_tree(name: str, place: int, value: Any) -> Callable[[bytes], bytes]:
     """Another number in an array of XGBoost's first tree."""
-
-    def change(booster: bytes) -> bytes:
-        found = json.loads(booster)
-        tree = found["learner"]["gradient_booster"]["model"]["trees"][0]
-        tree[name][place] = value
-        return json.dumps(found).encode()
-
-    return change
-
-
-def without(name: str) -> Callable[[bytes], bytes]:
-    def change(booster: bytes) -> bytes:
-        found = json.loads(booster)
-        del found["learner"]["gradient_booster"]["model"]["trees"][0][name]
-        return json.dumps(found).encode()
-
-    return change
+    return in_first_tree(lambda tree: tree[name].__setitem__(place, value))
 
 
 def replaced(old: str, new: str) -> Callable[[bytes], bytes]:
@@ -142,7 +126,7 @@ FORGERIES: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("xgboost", of_tree("split_conditions", -1, np.nan), "without a value"),
     ("xgboost", of_tree("parents", 1, 1), "parents"),
     ("xgboost", of_tree("split_type", 0, 1), "category"),
-    ("xgboost", without("default_left"), "incomplete"),
+    ("xgboost", in_first_tree(lambda tree: tree.pop("default_left")), "incomplete"),
     ("xgboost", of_tree("base_weights", 0, "1.0"), "not numbers"),
     ("xgboost", lambda booster: booster[:-1], "Expecting"),
     ("xgboost", lambda booster: b"[" * 100_000, "recursion"),

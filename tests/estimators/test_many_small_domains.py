@@ -46,5 +46,4 @@ def test_every_model_and_level_gives_finite_results_no_worse_than_it_started(
     means = np.bincount(ids, y) / np.bincount(ids)
     constant = float(np.log(means.mean() / (1 - means.mean())))
     start = np.bincount(ids, np.logaddexp(0, constant) - constant * y) / np.bincount(ids)
-    objective = eqrm.ERM() if alpha is None else eqrm.EQRM(alpha)
-    assert model.quantile_risk_ <= float(objective.of_risks(torch.from_numpy(start)))
+    assert model.quantile_risk_ <= float(eqrm.EQRM(alpha).of_risks(torch.from_numpy(start)))

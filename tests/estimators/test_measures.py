@@ -39,7 +39,7 @@ def test_each_measure_has_its_value_and_its_distribution() -> None:
 @pytest.mark.parametrize("make", [QRMClassifier, QRMRegressor])
 def test_linear_estimators_minimise_and_prove_it(make: Any, measure: str) -> None:
     world = classes_world() if make is QRMClassifier else numbers_world()
-    model = make(0.8, measure=measure).fit(world.X, world.y, world.groups)
+    model = make(0.8, measure=measure).fit(*world)
     expected = {
         "superquantile": worst_share(model.domain_risks_, 0.8),
         "worst": model.domain_risks_.max(),
@@ -49,18 +49,18 @@ def test_linear_estimators_minimise_and_prove_it(make: Any, measure: str) -> Non
     assert model.optimality_.residual < 1e-8
     others = {other: make(0.8, measure=other) for other in MEASURES if other != measure}
     for other in others.values():
-        other.fit(world.X, world.y, world.groups)
+        other.fit(*world)
         found = Goal.of(0.8, None, measure).value(other.domain_risks_)
         assert found > model.quantile_risk_ - 1e-4  # the penalty may make up for a little
 
 
 def test_the_level_of_worst_and_mean_is_fixed() -> None:
     world = classes_world()
-    worst, also = (QRMClassifier(a, measure="worst").fit(*vars(world).values()) for a in (0.1, 0.9))
+    worst, also = (QRMClassifier(a, measure="worst").fit(*world) for a in (0.1, 0.9))
     np.testing.assert_array_equal(worst.coef_, also.coef_)
     assert worst.level_ == Level(1.0)
-    mean = QRMClassifier(0.9, measure="mean").fit(*vars(world).values())
-    erm = QRMClassifier(None).fit(*vars(world).values())
+    mean = QRMClassifier(0.9, measure="mean").fit(*world)
+    erm = QRMClassifier(None).fit(*world)
     np.testing.assert_array_equal(mean.coef_, erm.coef_)
     assert mean.level_ is None
     for model, what in ((worst, "the worst domain"), (mean, "the mean")):
@@ -74,10 +74,7 @@ def test_boosting_lowers_the_measure(make: Any, measure: str) -> None:
     package = "lightgbm" if make is LGBMQRMClassifier else "xgboost"
     pytest.importorskip(package)
     world = numbers_world() if make is XGBQRMRegressor else classes_world(differ=1.5)
-    fitted = {
-        each: make(0.8, measure=each, **TREES).fit(world.X, world.y, world.groups)
-        for each in ("mean", measure)
-    }
+    fitted = {each: make(0.8, measure=each, **TREES).fit(*world) for each in ("mean", measure)}
     goal = Goal.of(0.8, measure=measure)
     assert fitted[measure].quantile_risk_ == goal.value(fitted[measure].domain_risks_)
     assert fitted[measure].quantile_risk_ < goal.value(fitted["mean"].domain_risks_)
@@ -85,16 +82,15 @@ def test_boosting_lowers_the_measure(make: Any, measure: str) -> None:
 
 def test_a_path_has_a_measure() -> None:
     world = numbers_world()
-    data = (world.X, world.y, world.groups)
-    path = RiskRobustnessPath(QRMRegressor(measure="superquantile"), [None, 0.5, 0.8]).fit(*data)
+    path = RiskRobustnessPath(QRMRegressor(measure="superquantile"), [None, 0.5, 0.8]).fit(*world)
     lowest = [
         min(worst_share(risks, level) for risks in path.frontier_.training.risks)
         for level in (0.5, 0.8)
     ]
     found = [model.quantile_risk_ for model in path.frontier_.estimators[1:]]
     assert found == pytest.approx(lowest, rel=1e-12)
-    worst = RiskRobustnessPath(QRMRegressor(measure="worst")).fit(*data).frontier_
+    worst = RiskRobustnessPath(QRMRegressor(measure="worst")).fit(*world).frontier_
     assert worst.levels == (None, Level(1.0))
     assert worst.training.risks[1].max() < worst.training.risks[0].max()
-    mean = RiskRobustnessPath(QRMRegressor(measure="mean")).fit(*data).frontier_
+    mean = RiskRobustnessPath(QRMRegressor(measure="mean")).fit(*world).frontier_
     assert mean.levels == (None,)

@@ -130,5 +130,5 @@ def test_what_cannot_be_saved_is_refused_before_anything_is_written(tmp_path: Pa
         save_model(QRMClassifier(), tmp_path / "m")
     own = QRMClassifier(0.9, random_state=np.random.RandomState(0))
     with pytest.raises(SettingError, match="random_state is a RandomState"):
-        save_model(own.fit(world.X, world.y, world.groups), tmp_path / "m")
+        save_model(own.fit(*world), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

@@ -14,27 +14,23 @@ from eqrm.estimators.network import Examples
 from estimators.worlds import World, classes_world, numbers_world
 
 
-def triple(world: World) -> tuple[Any, Any, Any]:
-    return world.X, world.y, world.groups
-
-
 def test_a_network_without_hidden_layers_reaches_the_exact_minimum() -> None:
     world = classes_world(2, differ=0.3)
-    exact = QRMClassifier(0.9, l2=1e-3).fit(*triple(world))
+    exact = QRMClassifier(0.9, l2=1e-3).fit(*world)
     trained = QRMClassifier(
         0.9, l2=1e-3, model="mlp", hidden=(), learning_rate=0.1, erm_steps=60, steps=200
-    ).fit(*triple(world))
+    ).fit(*world)
     assert trained.quantile_risk_ == pytest.approx(exact.quantile_risk_, abs=2e-4)
     assert np.abs(trained.predict_proba(world.X) - exact.predict_proba(world.X)).max() < 0.02
 
 
 def test_batches_of_domains_come_close_to_the_quantile_over_all() -> None:
     world = numbers_world(domains=40)
-    exact = QRMRegressor(0.9).fit(*triple(world))
-    erm = QRMRegressor(None).fit(*triple(world))
+    exact = QRMRegressor(0.9).fit(*world)
+    erm = QRMRegressor(None).fit(*world)
     batches = QRMRegressor(
         0.9, domains_per_batch=8, learning_rate=0.05, erm_steps=100, steps=200, random_state=0
-    ).fit(*triple(world))
+    ).fit(*world)
     assert batches.quantile_risk_ < 0.5 * (exact.quantile_risk_ + erm.quantile_at(0.9))
     assert batches.quantile_risk_ < 1.05 * exact.quantile_risk_
 
@@ -50,16 +46,16 @@ def test_a_network_learns_what_no_linear_model_can(batches: dict[str, int]) -> N
     world = bent_world()
     options: dict[str, Any] = {"hidden": (16,), "learning_rate": 0.03, "random_state": 0, **batches}
     network = QRMClassifier(0.9, model="mlp", erm_steps=150, steps=100, **options)
-    assert network.fit(*triple(world)).score(world.X, world.y) > 0.93
-    assert QRMClassifier(0.9).fit(*triple(world)).score(world.X, world.y) < 0.8
+    assert network.fit(*world).score(world.X, world.y) > 0.93
+    assert QRMClassifier(0.9).fit(*world).score(world.X, world.y) < 0.8
 
 
 @pytest.mark.parametrize("batches", [{}, {"domains_per_batch": 4, "examples_per_domain": 10}])
 def test_the_same_seed_gives_the_same_network(batches: dict[str, int]) -> None:
     world = classes_world(3)
     options: dict[str, Any] = {"model": "mlp", "erm_steps": 5, "steps": 5, **batches}
-    one, same = (QRMClassifier(0.9, random_state=7, **options).fit(*triple(world)) for _ in "ab")
-    other = QRMClassifier(0.9, random_state=8, **options).fit(*triple(world))
+    one, same = (QRMClassifier(0.9, random_state=7, **options).fit(*world) for _ in "ab")
+    other = QRMClassifier(0.9, random_state=8, **options).fit(*world)
     np.testing.assert_array_equal(one.predict_proba(world.X), same.predict_proba(world.X))
     assert np.abs(one.predict_proba(world.X) - other.predict_proba(world.X)).max() > 1e-4
 
@@ -85,5 +81,5 @@ def test_training_leaves_the_random_state_of_torch_and_numpy_alone() -> None:
     expected = torch.rand(1), np.random.rand()  # noqa: NPY002
     torch.manual_seed(3)
     np.random.seed(3)  # noqa: NPY002
-    QRMClassifier(model="mlp", erm_steps=2, steps=2, random_state=0).fit(*triple(world))
+    QRMClassifier(model="mlp", erm_steps=2, steps=2, random_state=0).fit(*world)
     assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002

@@ -94,7 +94,7 @@ def test_a_pipeline_is_its_steps_one_after_the_other(estimator: Any) -> None:
     pipeline = make_pipeline(StandardScaler(), clone(estimator))
     pipeline.fit(world.X, world.y, groups=world.groups)
     alone, rows = clone(estimator), scaled(world)
-    alone.fit(rows.X, rows.y, groups=rows.groups)
+    alone.fit(*rows)
     assert len(pipeline[-1].domains_) == DOMAINS
     np.testing.assert_allclose(predictions(pipeline, world.X), predictions(alone, rows.X))
     assert not hasattr(clone(pipeline)[-1], "domains_")
@@ -133,9 +133,9 @@ def test_scores_of_folds_are_those_of_a_loop_over_them(estimator: Any) -> None:
     )
     loss = log_loss if classifies else mean_squared_error
     by_hand = []
-    for train, test in folds.split(world.X, world.y, world.groups):
+    for train, test in folds.split(*world):
         part, rest = world.rows(train), world.rows(test)
-        model = clone(estimator).fit(part.X, part.y, groups=part.groups)
+        model = clone(estimator).fit(*part)
         by_hand.append(-loss(rest.y, predictions(model, rest.X)))
     np.testing.assert_allclose(scores, by_hand, rtol=1e-9)
 
@@ -167,7 +167,7 @@ def test_what_scikit_learn_keeps_on_an_estimator_outlives_a_fit(kind: str) -> No
     model = clone(ESTIMATORS[kind]).set_params(surrogate="auto").set_fit_request(sample_weight=True)
     model._kept_by_scikit_learn = kept = object()
     world = classes_world(2, domains=DOMAINS, rows=12)
-    model.fit(world.X, world.y, groups=world.groups)
+    model.fit(*world)
     assert model._kept_by_scikit_learn is kept
     for requests in (model, clone(model)):
         asked = requests.get_metadata_routing().fit.requests

@@ -49,7 +49,7 @@ def uneven(world: World) -> World:
 
 def test_folds_have_equally_many_whole_domains_and_no_row_is_lost() -> None:
     world = uneven(classes_world(2))
-    splits = list(DomainKFold(4).split(world.X, world.y, world.groups))
+    splits = list(DomainKFold(4).split(*world))
     assert len(splits) == DomainKFold(4).get_n_splits()
     tested = [set(world.groups[test]) for _, test in splits]
     for inside, (train, test) in zip(tested, splits, strict=True):
@@ -90,15 +90,11 @@ def test_the_score_is_minus_the_quantile_of_risk(model: Any, alpha: float) -> No
     world = uneven(classes_world(3))
     fitted = clone(model).fit(world.X, world.y)
     risks = risks_by_hand(fitted, world)
-    found = quantile_risk(alpha)(fitted, world.X, world.y, groups=world.groups)
+    found = quantile_risk(alpha)(fitted, *world)
     assert found == pytest.approx(-np.quantile(risks, alpha, method="inverted_cdf"))
     worst = np.sort(risks)[-3:].mean()
-    beyond = superquantile_risk(0.9)(fitted, world.X, world.y, groups=world.groups)
+    beyond = superquantile_risk(0.9)(fitted, *world)
     assert beyond == pytest.approx(-worst)  # 3 of 30 domains
-
-
-def _triple(world: World) -> tuple[Any, Any, Any]:
-    return world.X, world.y, world.groups
 
 
 @pytest.mark.parametrize("estimator", [QRMClassifier(), QRMRegressor()])
@@ -106,14 +102,14 @@ def test_the_path_finds_what_separate_fits_find(estimator: Any) -> None:
     classify = isinstance(estimator, QRMClassifier)
     world = classes_world(2) if classify else numbers_world()
     levels = [0.99, None, 0.5, 0.9]
-    frontier = RiskRobustnessPath(estimator, levels).fit(*_triple(world)).frontier_
+    frontier = RiskRobustnessPath(estimator, levels).fit(*world).frontier_
     assert [model.alpha for model in frontier.estimators] == [
         None if a is None else Level(a) for a in levels
     ]
     for level, model, risks in zip(
         levels, frontier.estimators, frontier.training.risks, strict=True
     ):
-        alone = clone(estimator).set_params(alpha=level).fit(*_triple(world))
+        alone = clone(estimator).set_params(alpha=level).fit(*world)
         np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(risks, alone.domain_risks_, rtol=1e-5)
 
@@ -121,7 +117,7 @@ def test_the_path_finds_what_separate_fits_find(estimator: Any) -> None:
 def test_held_out_domains_are_judged_and_seen_ones_refused() -> None:
     world = classes_world(2, domains=40)
     first, second = world.rows(world.groups < 25), world.rows(world.groups >= 25)
-    path = RiskRobustnessPath(levels=[None, 0.9]).fit(*_triple(first), held_out=_triple(second))
+    path = RiskRobustnessPath(levels=[None, 0.9]).fit(*first, held_out=second)
     frontier = path.frontier_
     assert frontier.held_out is not None
     assert frontier.held_out.risks.shape == (2, 15)
@@ -132,14 +128,14 @@ def test_held_out_domains_are_judged_and_seen_ones_refused() -> None:
     with pytest.raises(SettingError, match=r"alpha = 0.8 is not among .*ERM, alpha = 0.9"):
         frontier.trained_for(0.8)
     with pytest.raises(DomainDataError, match="was trained on"):
-        path.fit(*_triple(first), held_out=_triple(world))
+        path.fit(*first, held_out=world)
 
 
 def test_a_path_of_a_pipeline_fits_its_first_steps_once() -> None:
     world = classes_world(2)
     whole = make_pipeline(StandardScaler(), QRMClassifier(l2=1e-3))
-    frontier = RiskRobustnessPath(whole, [None, 0.9]).fit(*_triple(world)).frontier_
-    alone = QRMClassifier(0.9, l2=1e-3).fit(*_triple(world))
+    frontier = RiskRobustnessPath(whole, [None, 0.9]).fit(*world).frontier_
+    alone = QRMClassifier(0.9, l2=1e-3).fit(*world)
     np.testing.assert_allclose(
         frontier.estimators[1].predict_proba(world.X), alone.predict_proba(world.X), atol=1e-7
     )
@@ -149,7 +145,7 @@ def test_a_path_of_a_pipeline_fits_its_first_steps_once() -> None:
 def test_cross_fitted_risks_are_those_of_models_that_have_not_seen_the_domain() -> None:
     world = numbers_world(domains=12)
     choice = choose_level(
-        QRMRegressor(), *_triple(world), risk=1.0, probability=0.5, levels=[None], cv=GroupKFold(3)
+        QRMRegressor(), *world, risk=1.0, probability=0.5, levels=[None], cv=GroupKFold(3)
     )
     predicted = cross_val_predict(
         QRMRegressor(None),
@@ -169,7 +165,7 @@ def test_the_level_chosen_meets_the_requirement_at_the_lowest_mean_risk() -> Non
     world = classes_world(2, domains=30, differ=0.25)
     levels: Any = [None, 0.75, 0.9]
     chosen = functools.partial(
-        choose_level, QRMClassifier(), *_triple(world), probability=0.9, levels=levels, cv=3
+        choose_level, QRMClassifier(), *world, probability=0.9, levels=levels, cv=3
     )
     free = chosen(risk=10.0)
     assert free.met
@@ -188,8 +184,8 @@ def test_the_level_chosen_meets_the_requirement_at_the_lowest_mean_risk() -> Non
 def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
     world = classes_world(2, domains=60, differ=0.25)
     need: dict[str, Any] = {"risk": 0.65, "probability": 0.8, "levels": [None, 0.75, 0.9]}
-    plain = choose_level(QRMClassifier(), *_triple(world), **need)
-    sure = choose_level(QRMClassifier(), *_triple(world), confidence=0.95, **need)
+    plain = choose_level(QRMClassifier(), *world, **need)
+    sure = choose_level(QRMClassifier(), *world, confidence=0.95, **need)
     assert sure.bounds is not None
     for row, bound in zip(plain.risks, sure.bounds, strict=True):
         expected = eqrm.evaluation.probability_bound(row, 0.65, 1.0 - 0.05 / 3).bound

@@ -1,4 +1,4 @@
-"""DomainTimeSplit: TimeSeriesSplit over whole domains."""
+"""DomainTimeSplit and DomainRollingSplit: the past to train on, later domains to test on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators import DomainTimeSplit
+from eqrm.estimators import DomainRollingSplit, DomainTimeSplit
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,46 @@ def test_impossible_splits_in_time_are_refused(
 ) -> None:
     with pytest.raises((DomainDataError, SettingError), match=message):
         list(splitter.split(np.zeros((6, 1)), **given))
+
+
+DAYS = [f"2013-01-{day:02d}" for day in range(1, 13)]
+
+
+@pytest.mark.parametrize("gap", [0, 1])
+def test_an_expanding_origin_is_scikit_learns_time_series_split(gap: int) -> None:
+    theirs = TimeSeriesSplit(3, test_size=2, gap=gap).split(np.zeros(12))
+    ours = DomainRollingSplit(6 - gap, 2, gap=gap, expanding=True).split(np.zeros(12), groups=DAYS)
+    for (train, test), (expected, later) in zip(ours, theirs, strict=True):
+        assert train.tolist() == expected.tolist()
+        assert test.tolist() == later.tolist()
+
+
+def test_a_rolling_origin_keeps_its_length_and_whole_domains() -> None:
+    groups = np.repeat(np.arange(12)[::-1], 5)
+    splits = list(DomainRollingSplit(4, 3, step=1).split(np.zeros(60), groups=groups))
+    assert len(splits) == DomainRollingSplit(4, 3, step=1).get_n_splits(groups=groups) == 6
+    for start, (train, test) in enumerate(splits):
+        assert sorted(set(groups[train])) == list(range(start, start + 4))
+        assert sorted(set(groups[test])) == list(range(start + 4, start + 7))
+        assert len(train) == 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "groups", "words"),
+    [
+        ({"train_size": 10, "test_size": 4}, list(range(12)), "A window of 14 domains"),
+        ({"train_size": 0}, list(range(12)), "train_size must be an integer of at least 1"),
+        ({"train_size": 2, "test_size": 2}, list("abcdefghijkl"), "got 'a'"),
+    ],
+)
+def test_impossible_windows_are_refused(
+    settings: dict[str, int], groups: list[int], words: str
+) -> None:
+    with pytest.raises((SettingError, ValueError), match=words):
+        list(DomainRollingSplit(**settings).split(np.zeros(12), groups=groups))
+
+
+def test_a_window_whose_domains_all_last_into_the_next_part_is_refused() -> None:
+    groups, times = [0, 0, 1, 2, 3], [0, 9, 1, 2, 3]
+    with pytest.raises(SettingError, match="Window 1 has no domain to train on"):
+        list(DomainRollingSplit(1, 1).split(np.zeros(5), groups=groups, times=times))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +14,7 @@ from eqrm.estimators.model_files import FORMAT
 from eqrm.files.archive import flatten, read_archive, unflatten, write_archive
 
 
-@dataclass(frozen=True)
-class World:
+class World(NamedTuple):
     X: Any
     y: Any
     groups: Any
@@ -61,6 +60,17 @@ def forged(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     change(state)
     plain, tensors = flatten(state, "model")
     write_archive(path, FORMAT, {**archive.content, "model": plain}, tensors)
+
+
+def in_first_tree(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], bytes]:
+    """A change of the first tree of XGBoost's booster, as a change of its bytes."""
+
+    def changed(content: bytes) -> bytes:
+        booster = json.loads(content)
+        change(booster["learner"]["gradient_booster"]["model"]["trees"][0])
+        return json.dumps(booster).encode()
+
+    return changed
 
 
 def change_booster(state: dict[str, Any], change: Callable[[bytes], bytes]) -> None:

@@ -31,31 +31,19 @@ def cases() -> list[tuple[str, LinearModel, Value]]:
                     return getattr(law(risks), measure)(level)
 
                 found.append((f"{name} {measure} {level}", LinearQRM(level, name, measure), value))
-    rules = {"silverman": "silverman", "fixed": 0.7}
-    for name, rule in rules.items():
-        found.append(
-            (
-                f"kde {name}",
-                LinearQRM(0.9, bandwidth=rule),
-                lambda risks, rule=rule: eqrm.KDE(risks, rule).quantile(0.9),
-            )
-        )
-    found.append(
-        (
-            "lognormal",
-            LinearQRM(0.9, "lognormal"),
-            lambda r: eqrm.distributions.LogNormal(r).quantile(0.9),
-        )
-    )
+    lognormal = eqrm.distributions.LogNormal
+    others = {
+        "kde silverman": ({"bandwidth": "silverman"}, lambda r: eqrm.KDE(r, "silverman")),
+        "kde fixed": ({"bandwidth": 0.7}, lambda r: eqrm.KDE(r, 0.7)),
+        "lognormal": ({"distribution": "lognormal"}, lognormal),
+    }
+    for name, (settings, law) in others.items():
+        found.append((name, LinearQRM(0.9, **settings), lambda r, law=law: law(r).quantile(0.9)))
     found.append(("vrex", LinearVREx(2.0), eqrm.objectives.VREx(2.0).of_risks))
     return found
 
 
 CASES = cases()
-
-
-def criterion_of(model: LinearModel, moments: DomainMoments) -> Criterion:
-    return model._pose(moments)[0].criterion
 
 
 def central(function: Callable[[np.ndarray], object], at: np.ndarray, step: float) -> np.ndarray:
@@ -77,15 +65,9 @@ def assert_derivatives_match(criterion: Criterion, theta: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[name for name, _, _ in CASES])
-def test_derivatives_match_finite_differences(case: tuple[str, LinearModel, Value]) -> None:
-    _, model, _ = case
-    moments = random_world(12, 3, seed=1)
-    theta = np.array([0.3, -0.8, 0.5, 0.2])
-    assert_derivatives_match(criterion_of(model, moments), theta)
-
-
-@pytest.mark.parametrize("case", CASES, ids=[name for name, _, _ in CASES])
-def test_values_are_those_of_the_distribution(case: tuple[str, LinearModel, Value]) -> None:
+def test_values_match_the_law_and_derivatives_finite_differences(
+    case: tuple[str, LinearModel, Value],
+) -> None:
     _, model, value = case
     moments = random_world(12, 3, seed=1)
     problem, coordinates = model._pose(moments)
@@ -93,6 +75,7 @@ def test_values_are_those_of_the_distribution(case: tuple[str, LinearModel, Valu
     beta, intercept = coordinates.predictor(theta)
     expected = float(value(moments.risks(beta, intercept)))
     assert problem.criterion.at(theta).value == pytest.approx(expected, rel=1e-12)
+    assert_derivatives_match(problem.criterion, theta)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -114,7 +97,8 @@ def test_irm_is_the_mean_risk_plus_squared_scale_slopes(intercept: bool) -> None
 @pytest.mark.parametrize("measure", ["quantile", "superquantile"])
 def test_rounded_kinks_have_derivatives_too(distribution: str, measure: str) -> None:
     moments = random_world(9, 2, seed=4)
-    criterion = criterion_of(LinearQRM(0.8, distribution, measure, l2=0.2), moments)
+    model = LinearQRM(0.8, distribution, measure, l2=0.2)
+    criterion = model._pose(moments)[0].criterion
     assert isinstance(criterion, MeasureOfRisks)
     assert_derivatives_match(replace(criterion, smoothing=0.5), np.array([0.3, -0.8, 0.5]))
 

@@ -75,17 +75,11 @@ def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> d
 def _of_aggregates(
     table: TableFiles, names: list[str], spec: MeasurementSpec
 ) -> dict[str, MeasuredRisks]:
-    keys = [f"{table.domain(name)} AS d{j}" for j, name in enumerate(names)]
-    held = {key: spec.columns[key] for key in AGGREGATED}
-    values = [
-        f"{as_double(table.column(name), table.types[name])} AS {key}" for key, name in held.items()
-    ]
+    held = {f"d{j}": table.domain(name) for j, name in enumerate(names)}
+    held |= {key: as_double(table, spec.columns[key]) for key in AGGREGATED}
     label = "NULL" if spec.predictor is None else table.column(spec.predictor)
-    sql = (
-        f"SELECT {', '.join(keys + values)}, CAST({label} AS VARCHAR) AS predictor, 1 AS n "
-        f"FROM {table.source}"
-    )
-    found = table.fetched(sql)
+    held |= {"predictor": f"CAST({label} AS VARCHAR)", "n": "1"}
+    found = table.fetched(f"{selected(held)} FROM {table.source}")
     rows = names_of_domains(table, names, found, len(names))
     numbers: list[Any] = [
         np.ma.filled(np.ma.asarray(found[key], dtype=float), np.nan) for key in AGGREGATED
@@ -190,10 +184,6 @@ def _columns(
     tasks: Mapping[str, str] | None,
 ) -> tuple[list[str] | None, list[str]]:
     """The classes that have a column each, and the predictions in SQL."""
-
-    def number(name: str) -> str:
-        return as_double(table.column(name), table.types[name])
-
     if (TASK in column and column not in table.types) != (tasks is not None):
         raise SettingError(
             "Labels and predictions of several tasks need '{task}' in both, such as "
@@ -208,14 +198,14 @@ def _columns(
                 f"Tasks must have labels and predictions, but {listed(lacking)} have only one of "
                 f"them: {spec.labels!r} and {column!r} do not match the same tasks."
             )
-        return None, [number(found[task]) for task in tasks]
+        return None, [as_double(table, found[task]) for task in tasks]
     if CLASS in column and column not in table.types:
         found = template_columns(table, column, "class", 2)
-        return list(found), [number(each) for each in found.values()]
+        return list(found), [as_double(table, each) for each in found.values()]
     identifier = table.column(column)
     scores = not table.types[column].endswith("]")
     scores = scores and (metric.ranks or is_probability(table, column))
-    return None, [number(column) if scores else identifier]
+    return None, [as_double(table, column) if scores else identifier]
 
 
 def _places(labels: NDArray[Any], classes: Sequence[str], template: str) -> NDArray[np.int64]:

@@ -90,7 +90,7 @@ def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn
             f"Losses must be one number per row, but column {column!r} holds lists. "
             f"Probabilities of classes are {Setting('predictions')}, with {Setting('labels')}."
         )
-    inputs = {f"p{i}": as_double(identifier, table.types[column])}
+    inputs = {f"p{i}": as_double(table, column)}
     return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})
 
 
@@ -104,8 +104,8 @@ def _predicted(
     if "{class}" in column and column not in table.types:
         return _template(table, spec, metric, i, (name, column))
     prediction = table.column(column)
-    kind, shown = table.types[column], (label, prediction)
-    if kind.endswith("]"):
+    shown = label, prediction
+    if table.types[column].endswith("]"):
         position = f"TRY_CAST({label} AS BIGINT) + 1"
         inputs = {"k": position, f"p{i}": f"CAST({prediction} AS DOUBLE[])"}
         loss = sql_class_losses(metric, "k", f"p{i}")
@@ -114,10 +114,7 @@ def _predicted(
         inputs = {"c": f"CAST({label} AS VARCHAR)", f"p{i}": f"CAST({prediction} AS VARCHAR)"}
         loss = f"CAST(c <> p{i} AS DOUBLE)"
         return LossColumn(name, loss, inputs, shown, Expected(metric, as_classes=True), {})
-    inputs = {
-        "y": as_double(label, table.types[spec.labels]),
-        f"p{i}": as_double(prediction, kind),
-    }
+    inputs = {"y": as_double(table, spec.labels), f"p{i}": as_double(table, column)}
     instead = class_columns_in_words(table.types) if metric.classes is not None else ""
     expected = Expected(metric, instead=instead)
     return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, expected, {})
@@ -132,7 +129,7 @@ def _template(
     label = table.column(spec.labels)
     parameters = {f"class{j}": each for j, each in enumerate(found)}
     whens = " ".join(f"WHEN $class{j} THEN {j + 1}" for j in range(len(found)))
-    values = ", ".join(as_double(quoted(c), table.types[c]) for c in found.values())
+    values = ", ".join(as_double(table, each) for each in found.values())
     inputs = {f"k{i}": f"CASE CAST({label} AS VARCHAR) {whens} END", f"p{i}": f"[{values}]"}
     loss = sql_class_losses(metric, f"k{i}", f"p{i}")
     expected = Expected(metric, classes=list(found), several=True)
@@ -166,8 +163,9 @@ def is_probability(table: TableFiles, column: str) -> bool:
     return bool(table.run(sql).fetchall()[0][0])
 
 
-def as_double(identifier: str, kind: str) -> str:
+def as_double(table: TableFiles, column: str) -> str:
     """A column as a number in SQL, NULL where it is not one; true and false are 1 and 0."""
+    identifier, kind = table.column(column), table.types[column]
     if kind == "VARCHAR":
         return (
             f"(CASE lower(trim({identifier})) WHEN 'true' THEN 1 WHEN 'false' THEN 0 "

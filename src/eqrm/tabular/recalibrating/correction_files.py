@@ -161,7 +161,7 @@ def apply_to_files(
         table.refuse_later(SEEN)
         columns, (keys, marks) = _columns(table, saved, name), _domain_keys(table, saved)
         casts = [
-            f"{as_double(table.column(each), table.types[each])} AS {table.column(each)}"
+            f"{as_double(table, each)} AS {table.column(each)}"
             for each in columns
             if not table.types[each].endswith("]")
         ]

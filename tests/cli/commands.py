@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,17 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
             cli.main()
     printed = capsys.readouterr()
     return int(stop.value.code or 0), printed.out, printed.err
+
+
+def run_once(*arguments: str) -> str:
+    """Standard output of ``eqrm ARGUMENTS``, which succeeds, for what several tests share."""
+    out, err = StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["eqrm", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    assert stop.value.code == 0, err.getvalue()
+    return out.getvalue()
 
 
 def refuse_in_one_line(

@@ -12,31 +12,19 @@ import pytest
 import typer
 
 import eqrm
+from cli.commands import run
 from eqrm import cli
 
 
-def run_main(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
-) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of ``eqrm ARGUMENTS``."""
-    monkeypatch.setattr(sys, "argv", ["eqrm", *arguments])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
-
-
-def test_version_is_printed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_main(monkeypatch, capsys, "--version") == (0, f"eqrm {eqrm.__version__}\n", "")
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"eqrm {eqrm.__version__}\n", "")
 
 
 def test_help_groups_the_commands_and_says_each_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run_main(monkeypatch, capsys, "--help")
+    code, out, _ = run(capsys, "--help")
     assert code == 0
     panels: dict[str, list[str]] = {}
     for line in out.splitlines():
@@ -72,7 +60,7 @@ def test_flags_take_no_value_and_lists_are_named_in_every_help(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    code, out, err = run_main(monkeypatch, capsys, *path, "--help")
+    code, out, err = run(capsys, *path, "--help")
     assert (code, err) == (0, "")
     assert re.search(r"--help\s+Show this message and exit", out)
     assert "bool" not in out.lower()
@@ -96,12 +84,9 @@ def test_flags_take_no_value_and_lists_are_named_in_every_help(
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    complaint: str,
+    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
-    code, out, err = run_main(monkeypatch, capsys, *arguments)
+    code, out, err = run(capsys, *arguments)
     assert code == 2
     assert out == ""
     assert err.startswith("eqrm: ")

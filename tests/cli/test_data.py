@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from eqrm import cli
+from cli.commands import run
 from eqrm.data.datasets.registry import (
     BUILT_IN,
     DATASETS,
@@ -23,15 +23,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """Runs ``eqrm data ARGUMENTS``; its exit code, standard output and standard error."""
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("EQRM_DATA", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["eqrm", "data", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        printed = capsys.readouterr()
-        return int(stop.value.code or 0), printed.out, printed.err
-
-    return run
+    return partial(run, capsys, "data")
 
 
 def test_the_list_says_what_is_there(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

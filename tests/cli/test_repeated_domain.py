@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from cli.commands import run
-from eqrm.data.tables.reading import read_table
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 
@@ -49,10 +48,6 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     trained = set(next(iter(judged.values()))["domains"])
     assert len(trained) == 24
     assert trained < set(NAMES)
-    table = read_table(visits, "y", ["city", "clinic"])
-    assert sorted(table.domain_names) == sorted(NAMES)
-    assert "city" not in table.columns
-    assert "clinic" not in table.columns
     predicted = tmp_path / "predicted.csv"
     assert run(capsys, "predict", str(out), str(visits), "--output", str(predicted))[0] == 0
     given = ["--label", "y", "--prediction", "p_1", "--format", "json", "--no-references"]

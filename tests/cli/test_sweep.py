@@ -79,14 +79,6 @@ def test_ctrl_c_is_answered_with_how_to_continue(
     assert "Stopped. Run the same command again to continue." in err
 
 
-def test_status_of_a_folder_that_is_no_sweep(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = run(capsys, "sweep", "status", str(tmp_path))
-    assert code == 2
-    assert "is not the folder of a sweep" in err
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, a disk that is full")
 def test_a_full_disk_is_named_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

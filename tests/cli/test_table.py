@@ -92,14 +92,6 @@ def test_wrong_options_are_refused_in_one_line(
     assert error.count("\n") == 1
 
 
-def test_a_folder_without_records_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, error = run(capsys, "table", str(tmp_path))
-    assert code == 2
-    assert "holds no finished run" in error
-
-
 @needs("domainbed_sweep/records.jsonl.gz")
 def test_domainbeds_own_records_are_tabulated(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "table", str(ROOT / "domainbed_sweep"), "--no-published")

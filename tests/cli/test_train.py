@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +11,7 @@ import pytest
 from scipy.stats.mstats import hdquantiles
 
 import eqrm
-from cli.commands import changed, hospitals, run
-from eqrm import cli
+from cli.commands import changed, hospitals, run, run_once
 
 pytestmark = [
     pytest.mark.xdist_group("train"),  # what is prepared once serves all tests
@@ -26,27 +23,18 @@ PLAIN = ["--surrogate", "none", "--model", "linear"]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder with a table and what ``eqrm train`` wrote, and what it printed."""
-    folder = tmp_path_factory.mktemp("train")
-    hospitals().to_csv(folder / "patients.csv", index=False)
-    arguments = ["train", "patients.csv", "--target", "ill", "--domain", "hospital"]
-    arguments += ["--alpha", ".5,.9", *PLAIN, "--mean-budget", ".5", "--output", "out"]
-    out, err = StringIO(), StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(folder)
-        patch.setattr("sys.argv", ["eqrm", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-    assert stop.value.code == 0, err.getvalue()
-    return folder, out.getvalue()
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table and what ``eqrm train`` wrote."""
+    found = tmp_path_factory.mktemp("train")
+    hospitals().to_csv(found / "patients.csv", index=False)
+    asked = ["--target", "ill", "--domain", "hospital", "--alpha", ".5,.9", *PLAIN]
+    asked += ["--mean-budget", ".5", "--output", str(found / "out")]
+    run_once("train", str(found / "patients.csv"), *asked)
+    return found
 
 
-def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(
-    trained: tuple[Path, str],
-) -> None:
+def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(folder: Path) -> None:
     """The same folds, cross-fitted by :func:`eqrm.evaluate_model`."""
-    folder, _ = trained
     table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["predictor", "statistic"])
     encoder = eqrm.load(folder / "out").models["logistic, plain"].preprocessor.encoder
     frame = hospitals()
@@ -96,25 +84,6 @@ def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(
         np.testing.assert_allclose(kept[name]["risks"], expected, rtol=1e-9)
 
 
-def test_the_folder_of_a_training_predicts_by_its_chosen_model(
-    trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, out = trained
-    chosen = json.loads((folder / "out" / "files.json").read_text())
-    file = chosen["models"][chosen["recommended"]]
-    last = out.strip().splitlines()[-1]
-    assert last == "Predict  eqrm predict out NEW.csv --output predictions.csv"
-    hospitals(number=1).to_csv(tmp_path / "t.csv", index=False)
-    given = {"file.csv": folder / "out" / file, "folder.csv": folder / "out"}
-    for name, model in given.items():
-        asked = ["predict", str(model), str(tmp_path / "t.csv"), "--output", str(tmp_path / name)]
-        code, said, err = run(capsys, *asked)
-        assert code == 0, err
-        used = f"Predicted by {chosen['recommended']} ({folder / 'out' / file})."
-        assert (used in said) == (name == "folder.csv")
-    assert (tmp_path / "file.csv").read_bytes() == (tmp_path / "folder.csv").read_bytes()
-
-
 def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,9 +118,9 @@ def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
 
 
 def test_predict_names_what_is_wrong(
-    trained: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = str(trained[0] / "out" / "models" / "logistic-trained-for-9-in-10.safetensors")
+    model = str(folder / "out" / "models" / "logistic-trained-for-9-in-10.safetensors")
     table, output = tmp_path / "t.csv", str(tmp_path / "p.csv")
     frame = hospitals(number=1)
 

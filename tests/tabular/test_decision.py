@@ -5,9 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
-from contextlib import redirect_stdout
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 import eqrm
 from cases import in_full
-from cli.commands import hospitals, run
-from eqrm import cli
+from cli.commands import hospitals, run, run_once
 from eqrm.data import Table
 from eqrm.estimators.selection import surrogates
 from eqrm.tabular.plan import TrainingPlan
@@ -50,15 +47,9 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("decision")
     table = folder / "patients.csv"
     hospitals().to_csv(table, index=False)
-    more = ["--mean-budget", "0"] if request.param == "plain" else ["--mean-budget", ".4"]
-    out = StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
-        asked = ["train", str(table), *ASKED, *more, "--output", str(folder / "out")]
-        patch.setattr("sys.argv", ["eqrm", *asked])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-    assert stop.value.code == 0
-    found = Trained(table, folder / "out", out.getvalue())
+    budget = "0" if request.param == "plain" else ".4"
+    asked = ["train", str(table), *ASKED, "--mean-budget", budget, "--output", str(folder / "out")]
+    found = Trained(table, folder / "out", run_once(*asked))
     plain = eqrm.load(found.folder).decision.is_plain
     assert plain == (request.param == "plain")
     return found

@@ -87,11 +87,6 @@ def test_in_csv_classes_are_spelled_as_the_target_is(kind: str, tmp_path: Path) 
     predict_file(saved_model(tmp_path / "stays.parquet"), str(tmp_path / "stays.parquet"), output)
     found = pd.read_csv(output, dtype=str)
     assert set(found["prediction"]) == set(found["ill"])
-    wrong = found["ill"] != found["prediction"]
-    judged = eqrm.evaluate(
-        output, domains="ward", labels="ill", predictions="prediction", metric="0-1"
-    )
-    assert judged.risk_table().cells["prediction"][0].value == pytest.approx(wrong.mean())
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("int64", "csv"), ("text", "parquet")])

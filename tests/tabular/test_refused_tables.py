@@ -28,14 +28,8 @@ def test_unseen_categories_in_test_domains_are_noted_or_refused() -> None:
 def test_plans_are_checked_before_any_work() -> None:
     with pytest.raises(SettingError, match="At least one level"):
         TrainingPlan.of([])
-    with pytest.raises(SettingError, match="Unknown model 'tree'"):
-        TrainingPlan.of([0.9], model="tree")
     with pytest.raises(SettingError, match="no setting 'alpha'"):
         plan_of([0.9], settings={"alpha": 0.1})
-    with pytest.raises(SettingError, match=r"Settings \(l2\) belong to one kind of model: name it"):
-        TrainingPlan.of([0.9], settings={"l2": 0.1})
-    with pytest.raises(SettingError, match="mean_budget"):
-        plan_of(mean_budget=-0.1)
     with pytest.raises(SettingError, match=r"levels 0\.975, 0\.9751 have the same name in tables"):
         plan_of([0.975, 0.9751])
     with pytest.raises(SettingError, match="Unknown refit 'some'"):

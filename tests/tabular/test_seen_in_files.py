@@ -115,15 +115,14 @@ def test_a_correction_is_neither_fitted_nor_judged_on_domains_seen_before(tmp_pa
     unseen = frame[~frame.seen].drop(columns="seen")
     unseen.to_parquet(tmp_path / "u.parquet", index=False)
     days = frame.day.nunique()
-    for settings in ({"order": "at"},):
-        plan = RecalibrationPlan.of(
-            domains=["day"], label="label", prediction="p", alpha=Level(0.5), **settings
-        )
-        found = recalibrate_files(tmp_path / "p.parquet", plan)
-        assert found.saved.correction == fitted(tmp_path / "u.parquet", **settings).correction
-        assert sum(found.domains) == days - 30
-        told = " ".join(recalibration_in_words(found).split())
-        assert "the predictor was trained on them: 30 domains (0, 1, 2 and 27 more)" in told
+    plan = RecalibrationPlan.of(
+        domains=["day"], label="label", prediction="p", alpha=Level(0.5), order="at"
+    )
+    found = recalibrate_files(tmp_path / "p.parquet", plan)
+    assert found.saved.correction == fitted(tmp_path / "u.parquet", order="at").correction
+    assert sum(found.domains) == days - 30
+    told = " ".join(recalibration_in_words(found).split())
+    assert "the predictor was trained on them: 30 domains (0, 1, 2 and 27 more)" in told
     frame["seen"] = frame.day < days - 3
     frame.to_parquet(tmp_path / "p.parquet", index=False)
     with pytest.raises(DomainDataError, match="3 domains that the predictor has not seen"):

@@ -29,12 +29,8 @@ OfRisks = Callable[[Tensor, Tensor | None], Tensor]
 """An objective: from risks (m,) and their weights, or None, to a number."""
 
 PRIOR_FREEDOM = 200.0
-"""How many examples the variance of the losses in all domains is worth against a domain's own.
-
-With skewed losses a domain whose risk is low by chance also has a low variance by chance, and
-would get too much weight; with a common variance for all, domains that really are noisier would
-get too much. Chosen by simulation (docs/decisions.md).
-"""
+"""Examples that the variance of the losses in all domains is worth against a domain's own; chosen by
+simulation (docs/decisions.md)."""
 GRIDS, GRID = 3, 32
 """How many grids of how many values of V enclose the maximum, before two Newton steps."""
 BINS = 256
@@ -122,13 +118,13 @@ def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
     deviations, noise = (risks - pivot) / unit, variances / unit / unit
     powers = xp.stack([weights, weights * deviations, weights * deviations**2], 1)
     near, inside = _solution(xp, fixed(powers), fixed(noise), number)
-    score = _score(near, powers, noise, number)
+    score, slope, information = _score(near, powers, noise, number)
     # With a fixed slope the step is differentiable as the solution of ℓ'(V) = 0 is.
-    stepped = _stepped(xp, near, score.value, fixed(score.slope))
+    stepped = _stepped(xp, near, score, fixed(slope))
     variance = xp.where(inside, stepped, 0.0)
     precisions = weights / (noise + xp.where(inside, variance, near))
     mean = pivot + unit * (precisions * deviations).sum() / precisions.sum()
-    error = fixed((2.0 / score.information) ** 0.5)
+    error = fixed((2.0 / information) ** 0.5)
     return Between(mean, variance * unit * unit, error * unit * unit)
 
 
@@ -172,19 +168,10 @@ def _sums(variance: Any, powers: Any, variances: Any, number: Any) -> _Sums:
     return _Sums(precision, square, one, two, mean, tilt, value)
 
 
-class _Score(NamedTuple):
-    """Twice ℓ'(V), its slope, and its expected slope with the sign changed."""
+def _score(variance: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any, Any]:
+    """Twice ℓ'(V), its slope, and its expected slope with the sign changed.
 
-    value: Any
-    slope: Any
-    information: Any
-
-
-def _score(variance: Any, powers: Any, variances: Any, number: Any) -> _Score:
-    """From ``powers`` (m, 3), the weight of each domain times the powers 0 to 2 of its risk.
-
-    ``variance`` may hold several values of V, of any shape, which the result then has too. All are
-    tensors, or all are NumPy's arrays.
+    ``powers`` (m, 3) are the weight of each domain times the powers 0 to 2 of its risk.
     """
     sums = _sums(variance, powers, variances, number)
     one, two, mean, tilt = sums.one, sums.two, sums.mean, sums.tilt
@@ -192,7 +179,7 @@ def _score(variance: Any, powers: Any, variances: Any, number: Any) -> _Score:
     three = third[..., 0]
     cubes = third[..., 2] - mean * (2.0 * third[..., 1] - mean * three)  # Σ w³(R − μ)²
     slope = number * (2.0 * (tilt * tilt / one - cubes) + two)
-    return _Score(sums.value, slope + (two / one) ** 2 - 2.0 * three / one, number * two)
+    return sums.value, slope + (two / one) ** 2 - 2.0 * three / one, number * two
 
 
 def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
@@ -238,8 +225,8 @@ def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any
         exists = exists | (last > 0)
         low, high = low + cells[last[None]][0] * width
     enclosed = xp.where(exists, xp.exp(0.5 * (low + high)) - smallest, least)
-    score = _score(enclosed, *all_domains)
-    return xp.where(exists, _stepped(xp, enclosed, score.value, score.slope), enclosed), exists
+    score, slope, _ = _score(enclosed, *all_domains)
+    return xp.where(exists, _stepped(xp, enclosed, score, slope), enclosed), exists
 
 
 def _cells(xp: Any, like: Any) -> tuple[Any, Any, Any]:

@@ -1,8 +1,4 @@
-"""Errors and warnings of the package.
-
-Every error that a user can cause derives from :class:`EqrmError`, so that one
-``except`` (and the command line) can tell a user's mistake from a defect.
-"""
+"""Errors and warnings of the package, and how their messages name settings."""
 
 from __future__ import annotations
 

@@ -7,9 +7,7 @@
 | "worst"         | the largest risk: the empirical superquantile at level 1  | empirical    |
 | "mean"          | the mean risk, ERM: every superquantile at level 0        | any          |
 
-The distribution is the one that is estimated unless another is given. The superquantile of the
-empirical one is convex in convex risks, so linear models are solved to optimality; with a kernel
-density estimate it is not, and at level 1 it is infinite.
+The distribution is the one that is estimated unless another is given.
 """
 
 from __future__ import annotations

@@ -74,9 +74,8 @@ def _bare(option: object) -> str:
 def printable(text: str, *, lines: bool = True) -> str:
     """The same without control characters, which are written as JSON writes them.
 
-    Whatever comes from data may hold some, and a terminal obeys them. Every text that is printed
-    or written passes through here: errors and warnings, what commands print, and text files.
-    ``lines`` keeps line feeds, for texts of several lines.
+    Every text that is printed or written passes through here: what comes from data may hold some,
+    and a terminal obeys them. ``lines`` keeps line feeds.
 
     >>> print(printable("a\\x1b[31mb"), printable("a\\nb", lines=False))
     a\\u001b[31mb a\\u000ab

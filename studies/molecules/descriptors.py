@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from eqrm.checks import one_of
 from eqrm.data import Table
-from eqrm.data.datasets.data_root import Stored, cached, data_root, file_key
+from eqrm.data.datasets.data_root import cached, data_root, file_key
 from eqrm.data.datasets.molecules import read_molecules, tell_left_out
 from eqrm.errors import DataFileError, MissingExtraError
+from eqrm.files.archive import Archive
 
 DESCRIPTORS = {
     "weight": "Descriptors.MolWt",
@@ -40,17 +40,15 @@ def descriptor_table(
     *,
     file: str = "molecules/tox21.csv.gz",
     task: str = "NR-ER",
-    acyclic: str = "one-domain",
 ) -> Table:
     """Molecules with a label for one task, by Murcko scaffold, with 14 descriptors as features.
 
     A table with many domains, most of them small: Tox21's NR-ER (does a substance act on the
     oestrogen receptor?) has 6,309 molecules on 1,769 scaffolds, 1,338 of which hold one molecule.
-    Molecules without a ring are one domain, or with ``acyclic="own-domains"`` a domain each.
+    Molecules without a ring are one domain.
     Molecules that RDKit cannot read, or without any label, are left out with a warning that counts
     them; those without a label for ``task`` are left out.
     """
-    one_of(acyclic, ("one-domain", "own-domains"), "value of acyclic")
     path = data_root(root) / file
     if not path.is_file():
         raise DataFileError(f"{file} is not in the data root {path.parent}.")
@@ -63,10 +61,8 @@ def descriptor_table(
     readable = stored.tensors["readable"].numpy()
     labelled = ~all_labels.isnan().all(1)
     tell_left_out(path, torch.from_numpy(readable), labelled, "leave-out")
-    names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
-    smiles = [text for text, kept in zip(texts, readable, strict=True) if kept]
-    ringless = smiles if acyclic == "own-domains" else ["acyclic"] * len(smiles)
-    domains = np.array([n or other for n, other in zip(names, ringless, strict=True)], dtype=object)
+    names = [stored.content["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
+    domains = np.array([name or "acyclic" for name in names], dtype=object)
     labels = all_labels[:, 0].numpy()[readable]
     kept = ~np.isnan(labels)
     values = stored.tensors["values"].numpy()[kept]
@@ -74,7 +70,7 @@ def descriptor_table(
     return Table(columns, labels[kept].astype(float), domains[kept], task, "scaffold")
 
 
-def _described(smiles: list[str]) -> Stored:
+def _described(smiles: list[str]) -> Archive:
     with _rdkit("rdBase").BlockLogs():
         found = [_rdkit("Chem").MolFromSmiles(text) if text else None for text in smiles]
     molecules = [molecule for molecule in found if molecule is not None]
@@ -83,13 +79,13 @@ def _described(smiles: list[str]) -> Stored:
     scaffold_of = _rdkit("Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
     scaffolds = [scaffold_of(mol=molecule, includeChirality=False) for molecule in molecules]
     names, ids = np.unique(scaffolds, return_inverse=True)
-    return Stored(
+    return Archive(
+        {"scaffolds": names.tolist()},
         {
             "readable": torch.tensor([molecule is not None for molecule in found]),
             "scaffold": torch.from_numpy(ids.astype(np.int32)),
             "values": torch.tensor(values, dtype=torch.float64),
         },
-        {"scaffolds": names.tolist()},
     )
 
 

@@ -13,14 +13,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from eqrm.errors import DataFileError, EqrmError, EqrmWarning, Setting, SettingError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from eqrm.files.archive import Archive
 
 FORMAT = "eqrm cache 1"
 T = TypeVar("T")
@@ -74,14 +73,6 @@ def data_file(root: str | os.PathLike[str] | None, *places: str) -> Path:
     )
 
 
-@dataclass(frozen=True)
-class Stored:
-    """Tensors by name, and lists of strings by name."""
-
-    tensors: dict[str, Tensor]
-    texts: dict[str, list[str]] = field(default_factory=dict)
-
-
 def file_key(path: Path, *parts: str) -> str:
     """A key that changes when the content of a file or any of the parts does."""
     digest = hashlib.sha256()
@@ -92,7 +83,7 @@ def file_key(path: Path, *parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
+def cached(name: str, key: str, make: Callable[[], Archive]) -> Archive:
     """The result of ``make()``, kept in the cache folder (``EQRM_CACHE``) where possible."""
     from eqrm.files.archive import read_archive, write_archive
 
@@ -101,8 +92,7 @@ def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
     path = folder / f"{name}-{key}.safetensors"
     if path.is_file():
         try:
-            found = read_archive(path, FORMAT, "a cached dataset")
-            return Stored(found.tensors, found.content)
+            return read_archive(path, FORMAT, "a cached dataset")
         except DataFileError:
             warnings.warn(
                 f"{path} is damaged or from another version. It is rebuilt.",
@@ -112,7 +102,7 @@ def cached(name: str, key: str, make: Callable[[], Stored]) -> Stored:
     made = make()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_archive(path, FORMAT, made.texts, made.tensors)
+        write_archive(path, FORMAT, made.content, made.tensors)
     except (OSError, EqrmError):
         pass
     return made

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from eqrm.checks import OPEN_FRACTION, one_of, refuse_unknown
 from eqrm.data.datasets.chemistry import graphs_of, parsed, rdkit, scaffold_domains, scaffold_of
-from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key, progress
+from eqrm.data.datasets.data_root import cached, data_file, file_key, progress
 from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.graphs import Graphs
 from eqrm.data.splits import parts_of_domains
@@ -22,6 +22,7 @@ from eqrm.data.tables.frames import refuse_absent
 from eqrm.data.tables.kinds import NUMBER, column_of
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError, EqrmWarning, SettingError
+from eqrm.files.archive import Archive
 from eqrm.text import listed
 
 INPUTS = ("graphs", "fingerprints")
@@ -69,7 +70,7 @@ def molecules(
     labelled = ~labels.isnan().all(1)
     tell_left_out(path, stored.tensors["readable"], labelled, unparseable)
     readable = torch.nonzero(stored.tensors["readable"]).reshape(-1)
-    scaffolds = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
+    scaffolds = [stored.content["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
     domains = scaffold_domains(scaffolds, [texts[i] for i in readable.tolist()], acyclic)
     used = zip(domains, labelled[readable].tolist(), strict=True)
     kept = [i for i, (name, known) in enumerate(used) if name is not None and known]
@@ -136,7 +137,7 @@ def tell_left_out(path: Path, readable: Tensor, labelled: Tensor, unparseable: s
         warnings.warn(f"{found} and are left out.", EqrmWarning, stacklevel=3)
 
 
-def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:
+def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Archive:
     """Scaffolds and inputs of all that RDKit can read."""
     found = [parsed(text) for text in progress(smiles, "Reading molecules")]
     readable = [molecule for molecule in found if molecule is not None]
@@ -153,4 +154,4 @@ def _from_smiles(smiles: Sequence[str], inputs: str, bits: int) -> Stored:
         made = rdkit("Chem.rdFingerprintGenerator").GetMorganGenerator(radius=2, fpSize=bits)
         rows = [made.GetFingerprintAsNumPy(molecule) for molecule in readable]
         tensors["bits"] = torch.from_numpy(np.stack(rows))
-    return Stored(tensors, {"scaffolds": names.tolist()})
+    return Archive({"scaffolds": names.tolist()}, tensors)

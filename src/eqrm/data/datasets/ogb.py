@@ -12,12 +12,13 @@ from torch import Tensor
 
 from eqrm.checks import one_of
 from eqrm.data.datasets.chemistry import ATOM_FEATURES, BOND_FEATURES
-from eqrm.data.datasets.data_root import Stored, cached, data_file, file_key
+from eqrm.data.datasets.data_root import cached, data_file, file_key
 from eqrm.data.domain_data import DomainData, InputsAt
 from eqrm.data.graphs import Graphs
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.reading import read_texts
 from eqrm.errors import DataFileError, DomainDataError
+from eqrm.files.archive import Archive
 from eqrm.files.reading import DAMAGES, opened_gzip, refusing_damage
 
 FOLDERS = ("ogbg_molpcba", "ogbg_molpcba_pyg", "pcba")
@@ -40,7 +41,7 @@ def ogb_molpcba(root: str | os.PathLike[str] | None = None, *, split: str = "all
     wanted = SPLIT_FILES if split == "all" else {split: SPLIT_FILES[split]}
     listed = {name: _split_rows(folder, file, len(graphs)) for name, file in wanted.items()}
     rows = torch.cat(list(listed.values()))
-    names = [stored.texts["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
+    names = [stored.content["scaffolds"][i] for i in stored.tensors["scaffold"].tolist()]
     labels = stored.tensors["labels"][rows]
     parts = {
         name: tuple(sorted({names[row] for row in part.tolist()})) for name, part in listed.items()
@@ -71,7 +72,7 @@ def _key(folder: Path) -> str:
         return file_key(folder / "raw" / "num-node-list.csv.gz", "1", repr(stats))
 
 
-def _from_files(folder: Path) -> Stored:
+def _from_files(folder: Path) -> Archive:
     raw = folder / "raw"
     nodes = torch.from_numpy(_read_numbers(raw / "num-node-list.csv.gz", np.int64)[:, 0])
     edges = torch.from_numpy(_read_numbers(raw / "num-edge-list.csv.gz", np.int64)[:, 0])
@@ -93,7 +94,7 @@ def _from_files(folder: Path) -> Stored:
     except DomainDataError as error:
         raise DataFileError(f"The files in {raw} do not belong together: {error}") from None
     ids, scaffolds = _scaffolds(folder, len(graphs))
-    return Stored({**vars(graphs), "labels": labels, "scaffold": ids}, {"scaffolds": scaffolds})
+    return Archive({"scaffolds": scaffolds}, {**vars(graphs), "labels": labels, "scaffold": ids})
 
 
 def _task_names(path: Path, tasks: int) -> tuple[str, ...]:

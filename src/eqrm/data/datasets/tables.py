@@ -66,15 +66,8 @@ def flights_table(root: str | os.PathLike[str] | None = None, *, weather: bool =
     return load_flights(weather=weather)
 
 
-SOURCES, DIGITS = 60, 100
-"""Domains, and digits in each of them."""
-REVERSED = 12
-"""Sources in which the colour goes with the other label: one in five."""
-AGREEMENT = (0.75, 0.95)
-"""Between these is the probability, a source's own, that the colour goes with the label."""
-FLIPPED = 0.2
-"""The share of wrong labels, which makes the colour the better guide in most sources."""
-COMPONENTS = 20
+SOURCES, DIGITS, REVERSED, COMPONENTS = 60, 100, 12, 20
+FLIPPED, AGREEMENT = 0.2, (0.75, 0.95)
 
 
 def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0) -> Table:

@@ -72,7 +72,7 @@ def test_a_loaded_model_predicts_exactly_what_scikit_learn_does(task: str, tmp_p
     model = new(task).fit(X, y, groups=day)
     assert np.isinf(np.concatenate([t.nodes["num_threshold"] for t in all_trees(model)])).any()
     save_model(model, tmp_path / "model.safetensors", {"columns": ["a"]})
-    again = read_model(tmp_path / "model.safetensors").estimator
+    again = read_model(tmp_path / "model.safetensors")[0]
     assert type(again) is type(model)
     assert again.get_params() == model.get_params()
     assert not hasattr(again, "_model")

@@ -68,10 +68,10 @@ def test_a_loaded_model_still_knows_its_features_and_domains(tmp_path: Path) -> 
 def test_what_is_attached_comes_back(tmp_path: Path) -> None:
     model, _ = fitted("ERM")
     save_model(model, tmp_path / "m", attached={"columns": ["dose", "α"], "fill": 0.5})
-    assert read_model(tmp_path / "m").attached == {"columns": ["dose", "α"], "fill": 0.5}
+    assert read_model(tmp_path / "m")[1] == {"columns": ["dose", "α"], "fill": 0.5}
     with pytest.raises(SettingError, match="must be JSON"):
         save_model(model, tmp_path / "m", attached={"columns": {1, 2}})
-    assert read_model(tmp_path / "m").attached == {"columns": ["dose", "α"], "fill": 0.5}
+    assert read_model(tmp_path / "m")[1] == {"columns": ["dose", "α"], "fill": 0.5}
 
 
 @pytest.mark.parametrize("cut", [4, 800, -1])

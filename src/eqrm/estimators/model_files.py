@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +49,6 @@ WRITERS = (
     "Model files are written by 'eqrm train' (models/*.safetensors in its folder) and by "
     "eqrm.save_model."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class SavedModel:
-    """What a file holds: a fitted estimator, and what else was ``attached`` (or None)."""
-
-    estimator: Any
-    attached: dict[str, Any] | None
 
 
 def save_model(estimator: Any, path: str | Path, attached: dict[str, Any] | None = None) -> None:
@@ -113,11 +104,11 @@ def load_model(path: str | Path, estimator: Any = None) -> Any:
     code: every size, index and number is checked before it is used. The digest in a file detects
     damage, not intent: whoever writes a file decides what its model predicts.
     """
-    return read_model(path, estimator).estimator
+    return read_model(path, estimator)[0]
 
 
-def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
-    """The estimator, and what was attached to it."""
+def read_model(path: str | Path, estimator: Any = None) -> tuple[Any, dict[str, Any] | None]:
+    """The fitted estimator in a file, and what was attached to it."""
     archive = read_archive(Path(path), FORMAT, "a model file", remedy=WRITERS)
     try:
         for place, tensor in archive.tensors.items():
@@ -128,7 +119,7 @@ def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
         foreign = own["class"] if own.get("holds") == "foreign" else None
         known = name in ESTIMATORS
         if known:
-            found = SavedModel(restored(state), archive.content["attached"])
+            found, attached = restored(state), archive.content["attached"]
     except SettingError as error:
         raise DataFileError(f"{path} is damaged. {error}") from None
     except WRONG_CONTENT as error:
@@ -149,8 +140,8 @@ def read_model(path: str | Path, estimator: Any = None) -> SavedModel:
             else f"{path} holds a complete model: load it without estimator=."
         )
     if foreign is not None:
-        found.estimator._take_in(estimator)
-    return found
+        found._take_in(estimator)
+    return found, attached
 
 
 def restored(state: Mapping[str, Any]) -> Any:

@@ -94,17 +94,16 @@ def load_table_model(path: Path) -> TableModel | TableNetwork:
 
 def load_model_file(path: Path) -> Any:
     """The model of a table in a file, or the estimator that has no table."""
-    saved = read_model(path)
-    content = saved.attached
+    estimator, content = read_model(path)
     if content is None or content.get("format") != FORMAT:
-        return saved.estimator
+        return estimator
     try:
         preprocessor = TablePreprocessor.from_dict(content)
         level = None if content["level"] is None else Level.parse(content["level"])
         seen = SeenDomains.from_list(content.get("seen"))
-        takes, gives = saved.estimator.n_features_in_, len(preprocessor.encoder.features)
+        takes, gives = estimator.n_features_in_, len(preprocessor.encoder.features)
         if takes != gives:
             raise DomainDataError(f"the estimator takes {takes} features, the columns give {gives}")
     except (KeyError, TypeError, ValueError) as error:
         raise DataFileError(f"{path} is damaged: {error}. Train the model again.") from None
-    return TableModel(saved.estimator, preprocessor, level, seen)
+    return TableModel(estimator, preprocessor, level, seen)

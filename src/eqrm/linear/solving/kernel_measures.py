@@ -287,7 +287,7 @@ class MeasureChoice:
                 return KernelMeasure(inside, self.beyond, factor=rule.factor(domains))
             if isinstance(rule, Fixed):
                 return KernelMeasure(inside, self.beyond, fixed=rule.value)
-        return AnyDistribution(self.estimator, level, self.beyond, self.options)
+        return AnyDistribution(self, level)
 
     @property
     def beyond(self) -> bool:
@@ -304,26 +304,17 @@ class AnyDistribution(Measure):
     By automatic differentiation, which is slower than the exact forms of the other measures.
     """
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        level: Level,
-        superquantile: bool = False,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        self.estimator, self.level, self.superquantile = estimator, level, superquantile
-        self.options = dict(options or {})
-        self.may_fall_without_end = estimator is KDE and level.alpha < 0.5 and not superquantile
+    def __init__(self, choice: MeasureChoice, level: Level) -> None:
+        self.choice, self.level = choice, level
+        of_kde = choice.estimator is KDE and not choice.beyond
+        self.may_fall_without_end = of_kde and level.alpha < 0.5
 
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         risks = torch.tensor(mean + spread, dtype=torch.float64, requires_grad=True)
         try:
-            found = estimate(self.estimator, risks, None, self.options)
-            value = (
-                found.superquantile(self.level)
-                if self.superquantile
-                else quantile_at(found, self.level)
-            )
+            found = estimate(self.choice.estimator, risks, None, self.choice.options)
+            beyond = self.choice.beyond
+            value = found.superquantile(self.level) if beyond else quantile_at(found, self.level)
         except DomainDataError:  # too large for a float: a place that the descent must not go to
             return Local(np.inf, np.full(len(spread), np.nan), no_curvature)
         (slope,) = torch.autograd.grad(value, risks, create_graph=True)

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,33 @@ from eqrm.sweeps.sweep_folder import SweepFolder
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
-def start(plan: Path, folder: Path, *options: str, workers: int = 2) -> subprocess.Popen[str]:
+def environment(**variables: str) -> dict[str, str]:
+    """That of commands: this checkout, one thread; a Ray node may not start without bytecode."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", **variables}
+
+
+def start(plan: Path, folder: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
     """``eqrm sweep`` in a process of its own."""
-    arguments = ["sweep", str(plan), "--output", str(folder), "--workers", str(workers), *options]
     return subprocess.Popen(
-        [sys.executable, "-m", "eqrm.cli", *arguments],
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"},
+        [sys.executable, "-m", "eqrm.cli", "sweep", str(plan), "--output", str(folder), *options],
+        env=environment(**variables),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def wait_until(
+    condition: Callable[[], Any], what: str, seconds: float = 600, every: float = 0.05
+) -> Any:
+    """What the condition gives once it holds, looked at so often."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(every)
+    raise AssertionError(f"{what}: not within {seconds} seconds")
 
 
 def written(path: Path, content: dict[str, Any]) -> Path:
@@ -50,30 +66,14 @@ def workers_of(folder: Path) -> list[int]:
 
 def wait_for_a_worker(folder: Path, process: subprocess.Popen[str]) -> list[int]:
     """The processes that train, as soon as there are any; none if the sweep ended before."""
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline and process.poll() is None:
-        if found := workers_of(folder):
-            return found
-        time.sleep(0.02)
-    return []
+    found: list[int] = []
 
+    def trained_or_ended() -> bool:
+        found[:] = workers_of(folder)
+        return bool(found) or process.poll() is not None
 
-@dataclass
-class Kills:
-    """How often sweeps and single workers were killed, and how many runs were finished then.
-
-    ``while_writing`` counts kills that left a half-written file behind.
-    """
-
-    of_sweeps: int = 0
-    of_workers: int = 0
-    while_writing: int = 0
-    finished: list[int] = field(default_factory=list)
-
-
-def ended_runs(folder: Path) -> int:
-    """The number of runs that are finished."""
-    return len(list((folder / "runs").glob("*/record.json")))
+    wait_until(trained_or_ended, "a worker", every=0.02)
+    return found
 
 
 def drafts(folder: Path) -> set[Path]:
@@ -81,55 +81,47 @@ def drafts(folder: Path) -> set[Path]:
     return set((folder / "runs").glob("*/.*.json"))
 
 
-def wait_until(
-    process: subprocess.Popen[str], reached: Callable[[], bool], every: float = 0.05
-) -> bool:
-    """Whether something is reached before the sweep ends, looked at so often."""
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline and process.poll() is None:
-        if reached():
-            return True
-        time.sleep(every)
-    return False
-
-
-def killed_and_continued(plan: Path, folder: Path, runs: int, kills: int, seed: int) -> Kills:
+def killed_and_continued(plan: Path, folder: Path, runs: int, kills: int, seed: int) -> None:
     """Kill a worker and the sweep in turns, spread over all of its runs, then let it end.
 
     Half of the kills come at a random moment while runs are trained, the others as soon as a file
     of a run, such as its record, is seen being written.
     """
     generator = random.Random(seed)
-    done = Kills()
-    process = start(plan, folder)
+    process = start(plan, folder, "--workers", "2")
+
+    def reached(wanted: Callable[[], bool], every: float = 0.05) -> None:
+        """Wait, but not for a sweep that has ended."""
+        wait_until(lambda: wanted() or process.poll() is not None, "a kill", every=every)
+
     for kill in range(kills):
         due = kill * (runs - 3) // kills
-        assert wait_until(process, lambda: ended_runs(folder) >= due)  # noqa: B023
+        reached(lambda: len(list(folder.glob("runs/*/record.json"))) >= due)  # noqa: B023
         assert wait_for_a_worker(folder, process), f"The sweep ended after {kill} kills."
         left = drafts(folder)
         if kill % 4 < 2:
             time.sleep(generator.uniform(0.0, 0.4))
         else:
-            wait_until(process, lambda: bool(drafts(folder) - left), 0.002)  # noqa: B023
+            reached(lambda: bool(drafts(folder) - left), 0.002)  # noqa: B023
         if kill % 2:
             process.kill()
             process.communicate()
-            done.of_sweeps += 1
+            process = start(plan, folder, "--workers", "2")
         else:
-            done.of_workers += _kill_a_worker(folder, process)
-        done.while_writing += bool(drafts(folder) - left)
-        done.finished.append(ended_runs(folder))
-        if kill % 2:
-            process = start(plan, folder)
-    out, err = process.communicate(timeout=1800)
-    assert process.returncode == 0, out + err
-    return done
+            _kill_a_worker(folder, process)
+    ends_well(process, 1800)
 
 
-def _kill_a_worker(folder: Path, process: subprocess.Popen[str]) -> int:
+def _kill_a_worker(folder: Path, process: subprocess.Popen[str]) -> None:
     """Kill one process that trains, now or as soon as there is one."""
     while found := wait_for_a_worker(folder, process):
         with suppress(ProcessLookupError):  # it has just ended
             os.kill(found[0], signal.SIGKILL)
-            return 1
-    return 0
+            return
+    raise AssertionError("The sweep ended before a worker was killed.")
+
+
+def ends_well(process: subprocess.Popen[str], seconds: float = 300) -> str:
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == 0, out + err
+    return err

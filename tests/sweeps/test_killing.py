@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,14 @@ from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.formats import to_text
 from eqrm.sweeps.tables.grid import planned_places
-from sweeps.killing import killed_and_continued, start, wait_for_a_worker, workers_of, written
+from sweeps.killing import (
+    killed_and_continued,
+    start,
+    wait_for_a_worker,
+    wait_until,
+    workers_of,
+    written,
+)
 from sweeps.small_plans import HereEngine, changed, planned, records_of
 
 ADAPTIVE = {"sampler": {"name": "tpe", "settings": {"n_startup_trials": 3}}}
@@ -52,13 +58,11 @@ class Watch(threading.Thread):
 
 
 def killed(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> Path:
-    """The folder of a sweep that was killed and continued, and what the kills hit."""
+    """The folder of a sweep that was killed and continued."""
     plan, folder = written(tmp_path / "plan.yaml", content), tmp_path / "killed"
     watch = Watch(folder)
     watch.start()
-    done = killed_and_continued(plan, folder, planned(content).number_of_runs, kills, seed)
-    print(done)
-    assert (done.of_sweeps, done.of_workers) == (kills // 2, kills - kills // 2)
+    killed_and_continued(plan, folder, planned(content).number_of_runs, kills, seed)
     assert watch.written_twice() == []
     return folder
 
@@ -108,11 +112,8 @@ def assert_whole(folder: SweepFolder, runs: int) -> None:
 def test_two_sweeps_share_a_folder_and_ctrl_c_stops_each_after_saving(tmp_path: Path) -> None:
     plan = written(tmp_path / "plan.yaml", changed(run={**LONG, "steps": 1_000_000}))
     folder = tmp_path / "sweep"
-    sweeps = [start(plan, folder, workers=1) for _ in range(2)]
-    deadline = time.monotonic() + 120
-    while len(set(workers_of(folder))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(set(workers_of(folder))) == 2  # two processes, two runs
+    sweeps = [start(plan, folder, "--workers", "1") for _ in range(2)]
+    wait_until(lambda: len(set(workers_of(folder))) == 2, "two processes with a run each")
     for left, sweep in zip((1, 0), sweeps, strict=True):
         wait_for_a_worker(folder, sweep)
         sweep.send_signal(signal.SIGINT)
@@ -128,14 +129,11 @@ def test_two_sweeps_share_a_folder_and_ctrl_c_stops_each_after_saving(tmp_path: 
 @pytest.mark.full
 def test_a_worker_ends_when_its_sweep_is_killed(tmp_path: Path) -> None:
     plan = written(tmp_path / "plan.yaml", changed(run={**LONG, "steps": 100_000}))
-    process = start(plan, tmp_path / "sweep")
+    process = start(plan, tmp_path / "sweep", "--workers", "2")
     assert wait_for_a_worker(tmp_path / "sweep", process)
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 60
-    while workers_of(tmp_path / "sweep") and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert workers_of(tmp_path / "sweep") == []
+    wait_until(lambda: not workers_of(tmp_path / "sweep"), "no worker", 60)
 
 
 @pytest.mark.full

@@ -11,7 +11,7 @@ import pytest
 
 from eqrm.errors import SettingError
 from eqrm.sweeps import read_records
-from eqrm.sweeps.planned_runs import PlannedRun
+from eqrm.sweeps.planned_runs import PlannedRun, PlannedSweep
 from eqrm.sweeps.sweep import run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.table_runs import MODEL
@@ -34,13 +34,17 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frame.sample(frac=1, random_state=0).to_csv("days.csv", index=False)
 
 
-def runs(held_out: Any, domain: str = "day", **fields: Any) -> tuple[PlannedRun, ...]:
+def plan(held_out: Any, domain: str = "day", **fields: Any) -> PlannedSweep:
     settings = {"file": "days.csv", "target": "y", "domain": domain, "features": ["x"]}
     settings |= fields.pop("settings", {})
     dataset = {"name": "table", "settings": settings, "held_out": held_out}
     plain = {"objectives": ["erm"], "draws": None, "search": None, **fields}
     small = {"batches": {"domains": 2, "examples": 2}, **plain.pop("run", {})}
-    return planned(changed(datasets=[dataset], run=small, **plain)).runs
+    return planned(changed(datasets=[dataset], run=small, **plain))
+
+
+def runs(held_out: Any, domain: str = "day", **fields: Any) -> tuple[PlannedRun, ...]:
+    return plan(held_out, domain, **fields).runs
 
 
 def test_later_days_are_tested_and_earlier_ones_trained_on() -> None:
@@ -70,17 +74,7 @@ def test_several_origins_roll_or_expand_and_leave_a_gap() -> None:
 
 
 def test_a_sweep_over_origins_is_trained_to_its_end(tmp_path: Path) -> None:
-    settings = {"file": "days.csv", "target": "y", "domain": "day", "features": ["x"]}
-    held_out = {"last": 0.5, "origins": 2}
-    sweep = planned(
-        changed(
-            datasets=[{"name": "table", "settings": settings, "held_out": held_out}],
-            objectives=None,
-            models=["linear"],
-            draws=None,
-            search=None,
-        )
-    )
+    sweep = plan({"last": 0.5, "origins": 2}, objectives=None, models=["linear"])
     folder = SweepFolder(tmp_path / "sweep")
     assert run_sweep(sweep, folder, HereEngine(folder)).failures == ()
     first, second = read_records(folder.path)

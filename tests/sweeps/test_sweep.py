@@ -69,25 +69,18 @@ def test_a_finished_run_is_never_repeated(small: PlannedSweep, folder: SweepFold
     assert times == [record_path(folder.path, run.run).stat().st_mtime_ns for run in small.runs]
 
 
-def test_a_damaged_record_does_not_count(small: PlannedSweep, folder: SweepFolder) -> None:
-    swept(small, folder)
-    before = records_of(folder.path, small)
-    path = record_path(folder.path, small.runs[1].run)
-    path.write_bytes(path.read_bytes()[:100])
-    result, engine, _ = swept(small, folder)
-    assert engine.submitted == [small.runs[1].run]
-    assert result.finished == 4
-    assert records_of(folder.path, small) == before
-
-
-def test_a_run_that_ended_before_its_record_was_written_gets_the_same_record(
+def test_a_run_whose_record_is_damaged_or_was_not_written_gets_the_same_record(
     small: PlannedSweep, folder: SweepFolder
 ) -> None:
     swept(small, folder)
     before = records_of(folder.path, small)
+    damaged = record_path(folder.path, small.runs[1].run)
+    damaged.write_bytes(damaged.read_bytes()[:100])
     record_path(folder.path, small.runs[2].run).unlink()
     (folder.of_run(small.runs[2].run) / ".0123456789abcdef.json").write_text("{")
-    swept(small, folder)
+    result, engine, _ = swept(small, folder)
+    assert engine.submitted == [small.runs[1].run, small.runs[2].run]
+    assert result.finished == 4
     assert records_of(folder.path, small) == before
     assert not list(folder.of_run(small.runs[2].run).glob(".*"))
 

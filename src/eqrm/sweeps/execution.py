@@ -96,11 +96,8 @@ def _train(
 
 
 def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a run's metrics say of risks, accuracies and other metrics, step by step.
-
-    The final evaluation takes the place of another one after the same step: it measures the
-    weights that the run ended with.
-    """
+    """What a run's metrics say, step by step; the final evaluation, of the weights that the run
+    ended with, takes the place of another one after the same step."""
     found: dict[int, dict[str, Any]] = {}
     for line in metrics:
         if line.get("split") not in SPLITS:

@@ -41,11 +41,7 @@ class SamplerChoice:
 
 @dataclass(frozen=True)
 class AdaptiveSettings:
-    """How draws are proposed: by the α-quantile of the validation domains' risk in earlier ones.
-
-    ``checkpoints`` ("best" or "last") judge a run; ``at_once`` draws of a search may be trained at
-    the same time.
-    """
+    """How draws are proposed (docs/sweeps.md)."""
 
     sampler: str | SamplerChoice = "tpe"
     alpha: float | str = 0.9

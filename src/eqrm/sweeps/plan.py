@@ -72,11 +72,7 @@ class PlannedDataset:
 
 @dataclass(frozen=True)
 class PlannedObjective:
-    """An objective of a plan (docs/sweeps.md).
-
-    Hyperparameters that have no fixed value here are drawn from the spaces that the objective
-    declares, or stay at their defaults in a grid.
-    """
+    """An objective of a plan (docs/sweeps.md)."""
 
     name: str
     label: str | None = ruled(None, LABEL)

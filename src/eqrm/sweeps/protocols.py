@@ -115,10 +115,7 @@ def protocol_run(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObj
 def protocol_spaces(
     plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective, content: Any
 ) -> dict[str, Space]:
-    """The spaces of a plan's protocol, for the fields that the plan does not fix.
-
-    ``content`` is the configuration before anything is drawn.
-    """
+    """The spaces of a plan's protocol, for the fields that the plan does not fix."""
     if plan.protocol is None:
         return {}
     predictor = fields_of(content).get("predictor.name")

@@ -3,8 +3,6 @@
 A rule sees the runs of one dataset, objective and trial that hold out the same domains, one run
 per draw of hyperparameters. It scores their checkpoints and takes the highest score. Equal scores
 go to the lowest draw, then to the lowest step. What cannot be judged is named, never guessed.
-
-Another rule is one class here and one row of ``SELECTION_RULES``.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ class UnjudgedRunError(EqrmError):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The runs that a rule chooses from: same dataset, objective, trial and held-out domains.
+    """The runs that a rule chooses from, by draw.
 
-    ``runs`` are by draw. ``validating`` are the runs that hold out one domain more, by draw and
-    by that domain: leave-one-domain-out selection judges a draw by them.
+    ``validating`` are the runs that hold out one domain more, by draw and by that domain:
+    leave-one-domain-out selection judges a draw by them.
     """
 
     held_out: frozenset[str]

@@ -35,12 +35,7 @@ def seed_of(*parts: object) -> int:
 
 
 def space_of(given: Any, path: str) -> Space:
-    """The space that a plan describes.
-
-    A list is a choice between its values; ``{uniform: [low, high]}`` and
-    ``{log-uniform: [low, high]}`` are ranges, the second with ``integer: true`` if it is to be
-    rounded down.
-    """
+    """The space that a plan describes (docs/sweeps.md); ``path`` names it in errors."""
     if isinstance(given, list) and given:
         return ChoiceSpace(tuple(given))
     if not isinstance(given, Mapping) or not given:

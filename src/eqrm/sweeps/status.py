@@ -104,10 +104,7 @@ class SweepLines:
 
 @contextmanager
 def sweep_shown(tell: Callable[[str], None], console: Any = None) -> Iterator[SweepLines]:
-    """A line that changes where standard error is a terminal, else lines passed to ``tell``.
-
-    ``console`` is rich's, of standard error unless given.
-    """
+    """A line that changes where standard error is a terminal, else lines passed to ``tell``."""
     from rich.console import Console
 
     to = console or Console(stderr=True)

@@ -71,10 +71,7 @@ SPACES: dict[str, dict[str, SearchSpace[Any]]] = {
 
 @dataclass(frozen=True)
 class TableRunConfig(NamedConfig):
-    """The configuration of a fit: data, model, what it minimises, and settings of its estimator.
-
-    ``alpha`` None is ERM, the mean of the domains' risks.
-    """
+    """The configuration of a fit; ``alpha`` None is ERM, the mean of the domains' risks."""
 
     data: DataConfig
     model: str
@@ -110,11 +107,7 @@ def read_run_config(content: Mapping[str, Any]) -> AnyRunConfig:
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A table model of a plan (docs/sweeps.md).
-
-    Settings that have no fixed value here are drawn from ``SPACES``, or stay at their defaults in
-    a grid.
-    """
+    """A table model of a plan (docs/sweeps.md)."""
 
     name: str
     label: str | None = ruled(None, LABEL)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from eqrm.errors import MissingExtraError
 from eqrm.text import printable
 from eqrm.training.held_out_risks import QUANTILES, HeldOutRisks
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Display:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from eqrm.sweeps.planned_runs import PlannedSweep
 from eqrm.sweeps.sweep_folder import SweepFolder
-from sweeps.killing import SOURCE, written
+from sweeps.killing import ends_well, environment, start, wait_until, written
 from sweeps.small_plans import changed, planned, records_of
 
 STEPS = 600
@@ -29,37 +25,15 @@ PLAN = changed(
 )
 
 
-def environment(**variables: str) -> dict[str, str]:
-    """That of commands: this checkout, one thread; a Ray node may not start without bytecode."""
-    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1", **variables}
-
-
-def start(folder: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
+def started(folder: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
     """``eqrm sweep`` of the plan, in a process of its own."""
-    plan = written(folder.with_suffix(".yaml"), PLAN)
-    return subprocess.Popen(
-        [sys.executable, "-m", "eqrm.cli", "sweep", str(plan), "--output", str(folder), *options],
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start(written(folder.with_suffix(".yaml"), PLAN), folder, *options, **variables)
 
 
-def ends_well(process: subprocess.Popen[str], seconds: float = 300) -> str:
-    out, err = process.communicate(timeout=seconds)
-    assert process.returncode == 0, out + err
-    return err
-
-
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 120) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {seconds} seconds")
+def two_at_once(folder: Path) -> list[str]:
+    """Two runs, as soon as both are trained."""
+    wait_until(lambda: len(training(folder)) == 2, "two runs at once", 120)
+    return training(folder)
 
 
 class Undisturbed:
@@ -68,7 +42,7 @@ class Undisturbed:
     def __init__(self, folder: Path) -> None:
         self.plan: PlannedSweep = planned(PLAN)
         self.folder = folder
-        ends_well(start(folder, "--workers", "1"))
+        ends_well(started(folder, "--workers", "1"))
         self.records = records_of(folder, self.plan)
         self.table = table_of(folder)
 

@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.engines.same_records import (
-    Undisturbed,
-    ends_well,
-    environment,
-    start,
-    training,
-    wait_until,
-)
+from sweeps.engines.same_records import Undisturbed, started, training, two_at_once
+from sweeps.killing import ends_well, environment
 
 pytestmark = [
     pytest.mark.cluster,
@@ -68,7 +62,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def sweep(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:
-    return start(folder, "--engine", "ray", "--engine-set", f"address={cluster.address}")
+    return started(folder, "--engine", "ray", "--engine-set", f"address={cluster.address}")
 
 
 def test_ray_gives_the_records_and_the_table_of_the_local_engine(
@@ -76,7 +70,7 @@ def test_ray_gives_the_records_and_the_table_of_the_local_engine(
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)
-    wait_until(lambda: len(training(folder)) == 2, "two runs at once")
+    two_at_once(folder)
     ends_well(process)
     assert undisturbed.equals(folder)
 
@@ -86,7 +80,7 @@ def test_a_node_that_is_killed_in_the_middle_changes_nothing(
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)
-    wait_until(lambda: len(training(folder)) == 2, "two runs at once")
+    two_at_once(folder)
     cluster.kill_second_node()
     ends_well(process)
     assert undisturbed.equals(folder)
@@ -97,7 +91,7 @@ def test_ctrl_c_has_every_task_save_and_the_sweep_goes_on_later(
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)
-    wait_until(lambda: len(training(folder)) == 2, "two runs at once")
+    two_at_once(folder)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
@@ -107,7 +101,7 @@ def test_ctrl_c_has_every_task_save_and_the_sweep_goes_on_later(
 
 
 def test_an_address_without_a_cluster_is_refused(tmp_path: Path) -> None:
-    process = start(tmp_path / "sweep", "--engine", "ray", "--engine-set", "address=127.0.0.1:9")
+    process = started(tmp_path / "sweep", "--engine", "ray", "--engine-set", "address=127.0.0.1:9")
     _, err = process.communicate(timeout=120)
     assert process.returncode == 2, err
     assert "No Ray cluster was found at '127.0.0.1:9'" in err

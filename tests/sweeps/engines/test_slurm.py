@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.engines.same_records import (
-    Undisturbed,
-    ends_well,
-    environment,
-    start,
-    training,
-    wait_until,
-)
+from sweeps.engines.same_records import Undisturbed, started, two_at_once
+from sweeps.killing import ends_well, environment
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SCRIPT = REPOSITORY / "scripts" / "slurm_on_one_machine.sh"
@@ -53,7 +47,7 @@ class Cluster:
 
     def sweep(self, folder: Path, *options: str) -> subprocess.Popen[str]:
         common = ["--engine", "slurm", "--engine-set", "poll_every=0.5"]
-        return start(folder, *common, *options, SLURM_CONF=self.conf)
+        return started(folder, *common, *options, SLURM_CONF=self.conf)
 
     def tasks(self, *states: str) -> dict[str, str]:
         """Tasks in a state, with the node of each."""
@@ -79,7 +73,7 @@ def test_slurm_gives_the_records_and_the_table_of_the_local_engine(
 ) -> None:
     folder = tmp_path / "sweep"
     process = slurm.sweep(folder)
-    wait_until(lambda: len(training(folder)) == 2, "two runs at once")
+    two_at_once(folder)
     assert sorted(slurm.tasks("RUNNING").values()) == ["n1", "n2"]
     assert "2 running, 2 waiting" in ends_well(process)
     assert undisturbed.equals(folder)
@@ -90,7 +84,7 @@ def test_a_cancelled_and_a_requeued_job_change_nothing(
 ) -> None:
     folder = tmp_path / "sweep"
     process = slurm.sweep(folder)
-    wait_until(lambda: len(training(folder)) == 2, "two runs at once")
+    two_at_once(folder)
     cancelled, requeued = sorted(slurm.tasks("RUNNING"))
     slurm.run("scontrol", "requeue", requeued)
     slurm.run("scancel", cancelled)
@@ -106,7 +100,7 @@ def test_jobs_outlive_a_killed_sweep_and_the_next_one_watches_them(
 ) -> None:
     folder = tmp_path / "sweep"
     process = slurm.sweep(folder)
-    wait_until(lambda: len(training(folder)) == 2, "two runs at once")
+    two_at_once(folder)
     process.kill()
     process.communicate()
     before = slurm.tasks()
@@ -123,9 +117,7 @@ def test_ctrl_c_has_every_job_save_and_leaves_none_in_the_queue(
 ) -> None:
     folder = tmp_path / "sweep"
     process = slurm.sweep(folder)
-    running = wait_until(
-        lambda: runs if len(runs := training(folder)) == 2 else None, "two runs at once"
-    )
+    running = two_at_once(folder)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err

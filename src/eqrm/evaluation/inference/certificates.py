@@ -1,13 +1,7 @@
-"""Distribution-free statements about unseen domains.
+"""Distribution-free statements about unseen domains (docs/certificates.md).
 
-A certificate is computed on m domains that played no part in training or in choosing the
-predictor. Its one assumption: new domains are drawn independently from the same distribution as
-these, or, with ``dependence=k``, all of them belong to a stationary sequence in which domains more
-than k places apart are independent. It says nothing about domains that differ in kind.
-
-Of the law of risks nothing else matters: of m independent domains, the number with a risk below the
-α-quantile q = F⁻¹(α) is Binomial(m, P(R < q)), with P(R < q) ≤ α ≤ P(R ≤ q), and equality for laws
-without jumps.
+Of m independent domains, the number with a risk below the α-quantile q = F⁻¹(α) is
+Binomial(m, P(R < q)), with P(R < q) ≤ α ≤ P(R ≤ q), and equality for laws without jumps.
 """
 
 from __future__ import annotations
@@ -151,8 +145,7 @@ def quantile_bound(
     ``risks`` (m,) are the measured risks of held-out domains. With ``dependence`` k above 0 they
     are in the order of time, and domains up to k places apart may depend on each other: the bound
     is the smallest risk at which twice the mean p-value of the k+1 interleaved subsequences is
-    at most 1 − confidence. It takes more domains (71, 106, 211 for k = 1, 2, 5 where independent
-    ones take 29) and holds more often than stated.
+    at most 1 − confidence.
 
     >>> bound = quantile_bound([i / 100 for i in range(1, 101)], alpha=0.9, confidence=0.95)
     >>> bound.bound, bound.rank, round(bound.achieved, 4)
@@ -300,9 +293,8 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
 
     ``beyond`` is the number of measured risks that may lie above the bound: with 0 the bound
     is the largest risk, and m = ⌈log(1−confidence)/log α⌉; with more of them the bound is
-    tighter and takes more domains. In other words, the trials that it takes to see more than
-    ``beyond`` risks above the quantile, which is a negative binomial law. ``dependence`` is k for
-    k-dependent domains, for which the bound is the largest risk.
+    tighter and takes more domains. ``dependence`` is k for k-dependent domains, for which the
+    bound is the largest risk.
 
     >>> domains_needed(0.9, 0.95), domains_needed(0.9, 0.95, beyond=1)
     (29, 46)

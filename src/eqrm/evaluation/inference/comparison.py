@@ -111,7 +111,7 @@ def risk_intervals(
     Quantiles get two order statistics, which hold for every law of the risk; the mean, and
     superquantiles as means of scores, Student's t with a cautious correction for skewness. An end
     is infinite where m domains are too few for it: a mean needs 30 (44 at 99%), a superquantile 10
-    domains beyond its level as well. ``python -m studies intervals`` counts how often they hold.
+    domains beyond its level as well.
     """
     values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
     found = []

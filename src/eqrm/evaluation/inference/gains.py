@@ -75,11 +75,7 @@ class Gain(Finding):
 
     @property
     def excluded(self) -> bool:
-        """Lower by less than the margin, and hardly by twice the margin.
-
-        The counterpart of :func:`clearly_lower`: there the estimate is beyond the margin, and a
-        margin less (no gain) is ruled out; here it is not, and a margin more is ruled out.
-        """
+        """Lower by less than the margin, and hardly by twice the margin."""
         return self.change > -MARGIN and self.change - DOUBT * self.error > -2.0 * MARGIN
 
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit, xlogy
+from scipy.special import rel_entr, stdtrit, xlogy
 
 from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.evaluation.inference import certificates
@@ -267,11 +267,7 @@ def _possible_ranks(domains: int, alpha: float, most: float, most_ranks: int) ->
     """The numbers of risks at or below the quantile that one predictor alone does not rule out."""
     ranks = np.arange(1, domains)
     share = ranks / domains
-    ratios = (
-        2.0
-        * domains
-        * (xlogy(share, share / alpha) + xlogy(1.0 - share, (1.0 - share) / (1.0 - alpha)))
-    )
+    ratios = 2.0 * domains * (rel_entr(share, alpha) + rel_entr(1.0 - share, 1.0 - alpha))
     possible: Ranks = ranks[_kept(ratios, most)]
     return possible[:: math.ceil(possible.size / most_ranks)]
 

@@ -57,8 +57,8 @@ def true_risk_bound(
     """An upper confidence bound on the α-quantile of the true risk of new domains.
 
     With probability at least ``confidence``, over the draw of domains and of the examples in
-    them, the true risk of a new domain is at most the bound with probability at least α
-    (the argument is at the top of this module). Losses must lie within ``loss_range``.
+    them, the true risk of a new domain is at most the bound with probability at least α. Losses
+    must lie within ``loss_range``.
 
     ``risks`` (m,) are mean losses of ``counts`` (m,) independent examples each, and
     ``loss_variances`` (m,) the variances of the losses (divisor n−1). ``method`` bounds each

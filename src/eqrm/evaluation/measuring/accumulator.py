@@ -23,8 +23,7 @@ class RiskAccumulator:
     Used like a metric of torchmetrics: :meth:`update` with each batch, :meth:`compute` at the
     end, :meth:`reset` before the next use. Under ``torch.distributed``, :meth:`compute` merges
     what all processes gathered, and returns the same on each; every process must call it. A
-    domain may be split over processes and batches in any way. Everything is merged in float64 by
-    :func:`eqrm.risks.merged_moments`, which loses no digits when the losses are far from 0.
+    domain may be split over processes and batches in any way.
 
     >>> gathered = RiskAccumulator()
     >>> gathered.update(torch.tensor([0.1, 0.3]), ["Oslo", "Rome"])

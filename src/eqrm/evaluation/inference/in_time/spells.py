@@ -2,9 +2,7 @@
 
 Of m domains that depend on their neighbours, the number with a risk below the α-quantile has the
 mean of a binomial law and a variance L times as large: L = 1 + 2·Σ ρ_l, ρ_l the correlation of
-"risk above the quantile" l domains apart. So they count as m/L independent domains, L the length
-of a block. L is estimated, which is why the bound is called approximate, and only where many spells
-were seen: where long ones cannot be ruled out, there is no bound.
+"risk above the quantile" l domains apart. So they count as m/L independent domains.
 """
 
 from __future__ import annotations
@@ -70,10 +68,9 @@ def spell_bound(risks: Any, alpha: LevelLike = 0.9, confidence: float = 0.95) ->
 
     ``risks`` (m,) are in the order of time. The bound is the smallest order statistic R_(r) with
     P(Binomial(m/L, α) ≥ r/L) ≤ 1 − confidence (as an incomplete beta function), L the
-    :func:`block_length`; L = 1 gives the bound for independent domains. Refused are fewer than
-    60 domains, fewer blocks than a bound for independent domains needs, and risks whose order does
-    not rule out long spells: those of at most m/40 domains must be 19 times as likely as those of
-    m/20 and more (5 and 10 for up to 200 domains).
+    :func:`block_length`. Refused are fewer than 60 domains, fewer blocks than a bound for
+    independent domains needs, and risks whose order does not rule out long spells: those of at
+    most m/40 domains must be 19 times as likely as those of m/20 and more (5 and 10 for up to 200).
 
     >>> noise = np.random.default_rng(0).normal(size=201)
     >>> bound = spell_bound(noise[1:] + noise[:-1])

@@ -111,14 +111,12 @@ class Watch:
     a probability of at most ``delta``, however long one watches, if the statement is true; if it
     was certified with a confidence, of at most ``delta`` + 1 − confidence.
 
-    *Assumption:* new domains are independent, or, with ``dependence=k``, independent of those more
-    than k places earlier (k+1 interleaved tests, each with δ/(k+1)). By default k is that of the
-    certificate. Where neighbours resemble each other beyond that, false alarms are more frequent.
-    The k domains that follow those of the certificate depend on it: leave them out.
+    *Assumption:* new domains are independent, or, with ``dependence=k`` (by default that of the
+    certificate), independent of those more than k places earlier: k+1 interleaved tests, each with
+    δ/(k+1). The k domains that follow those of the certificate depend on it: leave them out.
 
-    ``reference`` are risks of earlier domains in the order of time, such as those that the
-    certificate was computed on: with them the watch also tests whether the distribution of the risk
-    has changed in any way, again with a false-alarm probability of at most ``delta``.
+    With ``reference``, risks of earlier domains in the order of time, the watch also tests whether
+    the distribution of the risk has changed in any way, again with at most ``delta``.
 
     >>> from eqrm.evaluation.inference.certificates import quantile_bound
     >>> watch = Watch(quantile_bound([i / 100 for i in range(100)]))

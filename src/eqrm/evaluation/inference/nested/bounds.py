@@ -1,15 +1,7 @@
 """Certificates for domains inside groups: a new ward of a new hospital, or of a known one.
 
-Members of a group resemble each other, so that a hundred wards of ten hospitals are not a hundred
-independent domains; the hospitals are independent. What is bounded is the risk of a *new member of
-a new group*: a group is drawn as these were, then one of its members, each as likely as the
-others. Every group counts the same, however many members it has, and the number of members may
-depend on the risks.
-
-One member drawn from each group gives independent domains with exactly this law, for which the
-plain certificate holds. Each such draw also has an e-value against "the quantile is higher", and
-the mean of e-values is an e-value however they depend on each other. Subsampling is that of Dunn,
-Wasserman & Ramdas (2023, Distribution-free prediction sets for two-layer hierarchical models).
+What is bounded, and how, is in docs/nested-domains.md. Subsampling is that of Dunn, Wasserman &
+Ramdas (2023, Distribution-free prediction sets for two-layer hierarchical models).
 """
 
 from __future__ import annotations
@@ -108,12 +100,10 @@ def nested_bound(
     ``sampling`` is
 
     - "once": one member of each group, drawn with ``seed``, which must be chosen before the risks
-      are seen. Their order statistic is a valid bound, since they are independent;
-    - "repeated": all draws together, by the mean of their e-values. Valid, without chance, and
-      usually tighter than one draw where members of a group differ; it takes more groups (34 at
-      α = 0.9 and 95% where "once" takes 29);
+      are seen;
+    - "repeated": all draws together, by the mean of their e-values;
     - "pooled": all members, as so many independent domains as the variance of the groups' shares
-      suggests. Approximate, and clearly labelled so;
+      suggests, which is approximate;
     - None: "repeated" where there are enough groups for it, otherwise "once".
     """
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")

@@ -34,14 +34,14 @@ LONG_CALL = 10.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds per call: median, quartiles and every sample."""
+    """Seconds per call, of every turn."""
 
-    median: float
-    lower_quartile: float
-    upper_quartile: float
-    calls_per_sample: int
     samples: tuple[float, ...]
-    """Of every turn."""
+
+    @property
+    def median(self) -> float:
+        """Over turns."""
+        return statistics.median(self.samples)
 
     @property
     def milliseconds(self) -> float:
@@ -51,7 +51,7 @@ class Timing:
     def times(self, other: Timing) -> float:
         """How many times the time of another competitor this one takes: the median over turns.
 
-        >>> slow, fast = _summary([2.0, 2.0, 9.0], 1), _summary([1.0, 4.0, 3.0], 1)
+        >>> slow, fast = Timing((2.0, 2.0, 9.0)), Timing((1.0, 4.0, 3.0))
         >>> slow.times(fast), slow.median / fast.median
         (2.0, 0.6666666666666666)
         """
@@ -126,7 +126,7 @@ def interleaved(
     clock: Clock = time.perf_counter,
     fewer_rounds: Mapping[str, int] | None = None,
 ) -> dict[str, Timing]:
-    """Time every competitor in turns and return their medians.
+    """Time every competitor in turns.
 
     ``synchronise`` waits for a device whose work is asynchronous (``torch.cuda.synchronize``).
     ``clock`` is the time of the day, or ``time.process_time``: what the processor spent on this
@@ -169,9 +169,4 @@ def interleaved(
         gc.unfreeze()
         if collecting:
             gc.enable()
-    return {name: _summary(samples[name], calls[name]) for name in competitors}
-
-
-def _summary(samples: list[float], calls: int) -> Timing:
-    quarters = statistics.quantiles(samples, n=4, method="inclusive")
-    return Timing(quarters[1], quarters[0], quarters[2], calls, tuple(samples))
+    return {name: Timing(tuple(each)) for name, each in samples.items()}

@@ -20,13 +20,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class SplitInterval:
-    """A mean over splits, and its standard error times Student's t (NaN with one split).
-
-    >>> SplitInterval.of(np.array([-0.03, -0.05, -0.04]), test_to_train=1.0)
-    SplitInterval(mean=-0.04, half=0.049682...)
-    >>> str(SplitInterval(-0.04, 0.01)), SplitInterval(-0.04, 0.01).word
-    ('-4.0% ± 1.0', 'lower')
-    """
+    """A mean over splits, and its standard error times Student's t (NaN with one split)."""
 
     mean: float
     half: float

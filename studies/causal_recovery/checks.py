@@ -29,11 +29,7 @@ from studies.outcome import Check
 
 
 def pair(values: object) -> str:
-    """Two coefficients as text; "none" for None.
-
-    >>> pair((1.0, -0.0)), pair(None)
-    ('(1.0000, 0.0000)', 'none')
-    """
+    """Two coefficients as text; "none" for None."""
     if values is None:
         return "none"
     first, second = torch.as_tensor(values, dtype=torch.float64).tolist()
@@ -41,11 +37,7 @@ def pair(values: object) -> str:
 
 
 def paper_words(case: Case) -> str:
-    """What the paper says of a case.
-
-    >>> paper_words(CASES[2])
-    'any (c, 1 − c)'
-    """
+    """What the paper says of a case."""
     return "any (c, 1 − c)" if case.paper_status == "continuum" else pair(case.paper)
 
 

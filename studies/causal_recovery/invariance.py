@@ -38,11 +38,7 @@ class InvariantRisk:
 
 
 def minimal_invariant_risk(variances: Floats) -> InvariantRisk:
-    """From σ1², σY² and σ2² of each domain, (m, 3).
-
-    >>> minimal_invariant_risk(np.array([[1.0, 2.0, 0.25], [1.0, 2.0, 4.0]])).predictors
-    ((1.0, 0.0),)
-    """
+    """From σ1², σY² and σ2² of each domain, (m, 3)."""
     _, sizes, rows = np.linalg.svd(variances[1:] - variances[0])
     rank = int((sizes > NEGLIGIBLE * variances.max()).sum())
     rows = np.where(np.abs(rows) < NEGLIGIBLE, 0.0, rows)

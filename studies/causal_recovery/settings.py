@@ -102,11 +102,7 @@ class Case:
 
 
 def least_squares(sigma_y: float, sigma2: float) -> Pair:
-    """(1 − β2, β2) with β2 = σY²/(σY² + σ2²).
-
-    >>> [round(value, 6) for value in least_squares(2.0**0.5, 1.0)]
-    [0.333333, 0.666667]
-    """
+    """(1 − β2, β2) with β2 = σY²/(σY² + σ2²)."""
     second = sigma_y**2 / (sigma_y**2 + sigma2**2)
     return 1 - second, second
 

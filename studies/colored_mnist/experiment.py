@@ -293,9 +293,6 @@ def step_operations(recipe: Recipe, rows: int, iga: bool) -> float:
     """Floating-point operations of the matrix products of one step of one run.
 
     Every layer has 3 products (of the first, one is not needed), and with IGA 9 (of the first, 4).
-
-    >>> round(step_operations(Recipe(), 50_000, iga=False) / 1e9)
-    122
     """
     sizes = [PIXELS, *[recipe.width] * recipe.depth, 1]
     pairs = [a * b for a, b in pairwise(sizes)]

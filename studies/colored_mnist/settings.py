@@ -255,10 +255,6 @@ class MnistSettings:
     figure_levels: tuple[Level, ...] = FIGURE_LEVELS
     test_digits: int | None = None
 
-    def values(self, grid: str, method: str) -> tuple[float, ...]:
-        """Of a method's hyperparameter."""
-        return self.grids[grid].get(method, ())
-
     def figure_settings(self) -> list[TableSetting]:
         """EQRM from ERM's weights at the levels of the figure."""
         values = [

@@ -170,11 +170,7 @@ def _delay(generator: Generator, missing: Vector) -> int:
 
 
 def best_fixed_size(miss_rate: float) -> int:
-    """The fewest domains at which the one-sided binomial test at level δ has a power of 80%.
-
-    >>> best_fixed_size(0.5)
-    8
-    """
+    """The fewest domains at which the one-sided binomial test at level δ has a power of 80%."""
     from scipy.stats import binom
 
     for domains in range(1, 10_000):

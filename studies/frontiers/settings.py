@@ -61,11 +61,7 @@ L2 = 1e-4
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method with a setting: a level, a penalty of VREx, or None.
-
-    >>> Candidate(EQRM, 0.9).surrogate.name, Candidate.of(Surrogate(correction=SHIFT), 0.75).method
-    ('EQRM at 0.9', 'ERM recalibrated (shift)')
-    """
+    """A method with a setting: a level, a penalty of VREx, or None."""
 
     method: str
     setting: float | None = None
@@ -79,14 +75,6 @@ class Candidate:
             return cls(ERM)
         method = EQRM if surrogate.measure == "quantile" else SUPERQUANTILE
         return cls(method, surrogate.level.alpha)
-
-    @property
-    def surrogate(self) -> Surrogate:
-        """The reverse, for ERM, EQRM and the superquantile."""
-        if self.setting is None:
-            return ERM_SURROGATE
-        measure = "quantile" if self.method == EQRM else "superquantile"
-        return Surrogate(measure, Level(self.setting))
 
     def __str__(self) -> str:
         return self.method if self.setting is None else f"{self.method} at {self.setting:g}"

@@ -77,11 +77,6 @@ class CoveredInterval:
         return self.held / self.worlds
 
     @property
-    def share_given(self) -> float:
-        """The share of worlds with an interval."""
-        return self.given / self.worlds
-
-    @property
     def mean_width(self) -> float:
         """NaN where no interval had two ends."""
         return self.width / self.both if self.both else math.nan

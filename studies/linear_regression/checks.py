@@ -197,20 +197,12 @@ def _check_other_draws(findings: RegressionFindings, settings: RegressionSetting
 
 
 def _falling(values: Sequence[float]) -> bool:
-    """Whether each value is below the one before.
-
-    >>> _falling([3.0, 2.0, 1.0]), _falling([3.0, 3.0])
-    (True, False)
-    """
+    """Whether each value is below the one before."""
     return all(
         after < before for before, after in zip(list(values)[:-1], list(values)[1:], strict=True)
     )
 
 
 def _arrows(values: Sequence[float]) -> str:
-    """Numbers in a row.
-
-    >>> _arrows([3.0, 2.25])
-    '3 → 2.25'
-    """
+    """Numbers in a row."""
     return " → ".join(f"{value:.3g}" for value in values)

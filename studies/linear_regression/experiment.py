@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,7 +31,7 @@ from studies.linear_regression.settings import (
     printed_level,
     variance_quantile,
 )
-from studies.linear_worlds import Domain, ExampleWorld, example_domains
+from studies.linear_worlds import ExampleWorld, example_domains
 from studies.outcome import Progress
 
 LARGEST_RISK_DRAWN = 5.0
@@ -75,24 +74,6 @@ class RegressionFindings:
     def spread(self) -> Tensor:
         """The standard deviation of the risk over training domains, by level (L,)."""
         return self.frontier.risks.std(dim=1)
-
-
-class Watched(Mapping[str, Domain]):
-    """Domains that report each time one of them is looked up."""
-
-    def __init__(self, domains: Mapping[str, Domain], seen: Callable[[float], None]) -> None:
-        self.domains, self.seen, self.count = domains, seen, 0
-
-    def __getitem__(self, name: str) -> Domain:
-        self.count += 1
-        self.seen(self.count / len(self.domains))
-        return self.domains[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.domains)
-
-    def __len__(self) -> int:
-        return len(self.domains)
 
 
 def run_regression(
@@ -146,13 +127,14 @@ def sample_domains(
 
     Every row is drawn; a domain's rows are reduced to moments as they come, and never kept.
     """
-    drawn = Watched(
-        example_domains(settings.domains, seed),
-        lambda share: progress(0.9 * share, f"sampling {settings.domains} domains"),
-    )
+
+    def tell(share: float) -> None:
+        progress(0.9 * share, f"sampling {settings.domains} domains")
+
+    drawn = example_domains(settings.domains, seed)
     tests = {str(q): {"X2": float(SIGMA_2.ppf(q))} for q in TEST_QUANTILES}
     with threadpool_limits(1):  # two threads draw; BLAS must not start more
-        train = world.sample_moments(drawn, settings.rows, seed, settings.workers)
+        train = world.sample_moments(drawn, settings.rows, seed, settings.workers, tell)
         test = world.sample_moments(tests, settings.rows, seed + 2**32, settings.workers)
     return train, test
 

@@ -126,11 +126,7 @@ def count_exceptions(domains: int, draws: int, first_seed: int) -> list[Exceptio
 
 
 def drawn_variances(domains: int, seed: int) -> Tensor:
-    """σ2² of the domains of a seed (m,).
-
-    >>> drawn_variances(3, seed=0).shape
-    torch.Size([3])
-    """
+    """σ2² of the domains of a seed (m,)."""
     sigmas = [domain["X2"] for domain in example_domains(domains, seed).values()]
     return torch.tensor(sigmas, dtype=torch.float64) ** 2
 

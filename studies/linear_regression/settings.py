@@ -93,20 +93,12 @@ SIZES = {
 
 
 def printed_level(level: Level) -> str:
-    """The level as the paper prints it.
-
-    >>> printed_level(Level(0.9)), printed_level(Level(log_tail=-1e30))
-    ('0.9', '→ 1')
-    """
+    """The level as the paper prints it."""
     return "→ 1" if level.log_tail == -1e30 else str(level)
 
 
 def expected_winner(quantile: float) -> int:
-    """The index of the level for a test quantile: its own, else the next above.
-
-    >>> [expected_winner(q) for q in (0.1, 0.25, 0.99, 0.999)]
-    [0, 0, 4, 5]
-    """
+    """The index of the level for a test quantile: its own, else the next above."""
     for index, level in enumerate(LEVELS):
         if quantile <= level.alpha + 1e-9:
             return index
@@ -114,30 +106,18 @@ def expected_winner(quantile: float) -> int:
 
 
 def exact_risk(coefficients: Tensor, variance: Tensor) -> Tensor:
-    """The risk without sampling noise: β (…, 2) and v (k,) give (…, k).
-
-    >>> exact_risk(torch.tensor([1.0, 0.0]), torch.tensor([0.5, 7.0]))
-    tensor([2., 2.])
-    """
+    """The risk without sampling noise: β (…, 2) and v (k,) give (…, k)."""
     first, second = coefficients[..., :1], coefficients[..., 1:2]
     fixed = (first + second - 1) ** 2 * VARIANCE_1 + (second - 1) ** 2 * VARIANCE_Y
     return fixed + second**2 * variance
 
 
 def exact_coefficients(level: Level, variances: Tensor) -> Tensor:
-    """(1 − β2, β2) for the drawn variances (m,), with the KDE's quantile of them.
-
-    >>> exact_coefficients(Level(0.5), torch.full((3,), 2.0)).tolist()
-    [0.5, 0.5]
-    """
+    """(1 − β2, β2) for the drawn variances (m,), with the KDE's quantile of them."""
     second = VARIANCE_Y / (VARIANCE_Y + float(KDE(variances).quantile(level)))
     return torch.tensor([1 - second, second], dtype=torch.float64)
 
 
 def variance_quantile(probability: float) -> float:
-    """The quantile of σ2² under the law over domains.
-
-    >>> round(variance_quantile(0.5), 12)
-    1.0
-    """
+    """The quantile of σ2² under the law over domains."""
     return float(SIGMA_2.ppf(probability)) ** 2

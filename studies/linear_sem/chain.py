@@ -33,11 +33,7 @@ class Chain:
 
     @classmethod
     def draw(cls, task: SemTask, generator: np.random.Generator) -> Chain:
-        """A chain with random weights and a random rotation where the task has them.
-
-        >>> Chain.draw(SemTask(False, False, False), np.random.default_rng(0)).causal[:6]
-        array([1., 1., 1., 1., 1., 0.])
-        """
+        """A chain with random weights and a random rotation where the task has them."""
         weights = generator.standard_normal((3, HALF, HALF)) / FEATURES
         rotation, _ = np.linalg.qr(generator.standard_normal((FEATURES, FEATURES)))
         if not task.hidden:

@@ -51,11 +51,7 @@ class SemTask:
 
     @property
     def name(self) -> str:
-        """F or P (fully, partially observed), O or E (homo-, heteroskedastic), U or S.
-
-        >>> SemTask(hidden=True, heteroskedastic=False, scrambled=True).name
-        'POS'
-        """
+        """F or P (fully, partially observed), O or E (homo-, heteroskedastic), U or S."""
         return "FP"[self.hidden] + "OE"[self.heteroskedastic] + "US"[self.scrambled]
 
 
@@ -90,11 +86,7 @@ ROTATION = "the risks of a predictor do not depend on the axes its features are 
 
 
 def expected_limit(method: str, heteroskedastic: bool) -> tuple[float, float]:
-    """(a, b) of a method with population moments, for a fully observed task.
-
-    >>> expected_limit("EQRM", heteroskedastic=True)
-    (0.0, 1.0)
-    """
+    """(a, b) of a method with population moments, for a fully observed task."""
     if method == "ERM":
         size = sum(scale**2 for scale in SCALES) / len(SCALES)
         effect = size / (1 + size) if heteroskedastic else 1 / (1 + size)

@@ -48,10 +48,6 @@ class StackedMLP:
     With ``half`` the factors of matrix products are rounded to float16, and sums and parameters
     stay float32. Float16 keeps as many bits as the TF32 of GPUs, and gradients are scaled by
     powers of two to remain in its range.
-
-    >>> stack = StackedMLP([MLP(4, 1, width=8), MLP(4, 1, width=8)])
-    >>> stack(torch.zeros(2, 5, 4)).shape
-    torch.Size([2, 5, 1])
     """
 
     def __init__(
@@ -65,6 +61,8 @@ class StackedMLP:
         if half and dtype != torch.float32:
             raise SettingError("half needs dtype=torch.float32, the type of sums and parameters.")
         self.template, self.half = networks[0], half
+        if self.template.loss != "binary-cross-entropy":
+            raise SettingError("Networks of a stack have one logit, and binary cross-entropy.")
         self.names = list(networks[0].state_dict())
         self.shapes = [tuple(p.shape) for p in networks[0].state_dict().values()]
         if multiple is None:

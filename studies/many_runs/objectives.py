@@ -1,17 +1,21 @@
-"""The objective of every run of a stack, from what all of them measured in one step."""
+"""The objective of every run of a stack, from what all of them measured in one step.
+
+Losses are binary cross-entropies of one logit.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from eqrm import EQRM, ERM, Phase
 from eqrm.errors import SettingError
-from eqrm.objectives import IGA, IRM, SD, GroupDRO, LossScaling, Objective, RiskObjective, VREx
+from eqrm.objectives import IGA, IRM, SD, GroupDRO, LossScaling, Objective, VREx
 
 BY_VALUES = (ERM, VREx, GroupDRO, IRM, SD, IGA)
 """Objectives that their hyperparameters define, evaluated for all runs that have them."""
@@ -19,14 +23,14 @@ BY_VALUES = (ERM, VREx, GroupDRO, IRM, SD, IGA)
 
 def objective_key(objective: Objective) -> Hashable:
     """Equal for objectives that are the same function."""
-    if type(objective) in BY_VALUES:
+    if type(objective) in BY_VALUES and not getattr(objective, "unbiased", False):
         values = (getattr(objective, name) for name in objective.hyperparameters)
         return (objective.name, *values)
     if type(objective) is EQRM and _is_plain(objective):
         options = sorted((name, str(value)) for name, value in (objective.options or {}).items())
         level, rule = objective.level.log_tail, str(objective.bandwidth)
         return ("eqrm", level, str(objective.distribution), rule, *options)
-    return id(objective)
+    raise SettingError(f"{objective.name} cannot be minimised in a stack of runs.")
 
 
 def phase_key(phase: Phase) -> Hashable:
@@ -55,7 +59,7 @@ class MeasuredStep:
 
     ``outputs`` (R, n, k) of rows of which those of each domain follow each other, ``sizes`` of
     them, targets ``y`` (R, n, …), ``losses`` (R, n) and ``risks`` (R, m), differentiable in the
-    outputs. ``logistic`` says that the losses are binary cross-entropies of one logit.
+    outputs.
     """
 
     outputs: Tensor
@@ -63,7 +67,6 @@ class MeasuredStep:
     losses: Tensor
     risks: Tensor
     sizes: Sequence[int]
-    logistic: bool = False
 
     def of(self, runs: Tensor) -> MeasuredStep:
         """Of some of the runs."""
@@ -92,9 +95,8 @@ class StackedObjectives:
     def __init__(self, objectives: Sequence[Objective], device: torch.device) -> None:
         kinds: dict[Hashable, list[int]] = {}
         for position, objective in enumerate(objectives):
-            key = objective_key(objective) if type(objective) is EQRM else ("alone", position)
-            if type(objective) in BY_VALUES:
-                key = (type(objective), getattr(objective, "unbiased", False))
+            by_values = type(objective) in BY_VALUES
+            key = type(objective) if by_values else objective_key(objective)
             kinds.setdefault(key, []).append(position)
         self.groups = [
             (_evaluation([objectives[p] for p in positions], device), positions)
@@ -166,36 +168,12 @@ class _SD(_Evaluation):
 
 
 class _IRM(_Evaluation):
-    """The derivative of a risk in a scale on the outputs is the mean of output × slope."""
+    """The derivative of a risk in a scale on the logits f is the mean of (σ(f) − y)·f."""
 
     def penalty(self, measured: MeasuredStep) -> Tensor:
-        each = scale_derivatives(measured)
-        if not bool(self.first.unbiased):
-            return measured.means_by_rows(each).square().mean(-1)
-        halves = [
-            torch.stack([_mean_of_rows(part[:, start::2]) for start in (0, 1)])
-            for part in each.split(list(measured.sizes), dim=1)
-        ]
-        return torch.stack([half.prod(0) for half in halves]).mean(0)
-
-
-def _mean_of_rows(values: Tensor) -> Tensor:
-    """(R,) of values (R, n); 0 where there are none."""
-    return values.sum(1) / max(1, values.shape[1])
-
-
-def scale_derivatives(measured: MeasuredStep) -> Tensor:
-    """(R, n) d/dw of the loss when the outputs are multiplied by w, at w = 1.
-
-    (σ(f) − y)·f for one logit f. Other losses are differentiated twice, but the network is not.
-    """
-    outputs = measured.outputs
-    if measured.logistic:
-        logits = outputs[..., 0]
-        return (logits.sigmoid() - measured.y.reshape(logits.shape).to(logits)) * logits
-    total = measured.losses.sum()
-    (slopes,) = torch.autograd.grad(total, outputs, create_graph=True)
-    return (slopes * outputs).sum(-1)
+        logits = measured.outputs[..., 0]
+        labels = measured.y.reshape(logits.shape).to(logits)
+        return measured.means_by_rows((logits.sigmoid() - labels) * logits).square().mean(-1)
 
 
 class _GroupDRO(_Evaluation):
@@ -221,15 +199,11 @@ class _GroupDRO(_Evaluation):
         return (self.shares * risks).sum(1).to(risks.dtype)
 
 
-class _OfRisks(_Evaluation):
-    """Any function of the risks: EQRM for all runs of a level, others run by run."""
+class _EQRM(_Evaluation):
+    """All runs of a level together."""
 
     def __call__(self, measured: MeasuredStep) -> Tensor:
-        if not isinstance(self.first, RiskObjective):
-            raise SettingError(f"{type(self.first).__name__} is not a function of the risks.")
-        if type(self.first) is EQRM:
-            return self.first.of_risks(measured.risks)
-        return self.first.of_risks(measured.risks[0]).reshape(1)
+        return cast(EQRM, self.first).of_risks(measured.risks)
 
 
 def _evaluation(objectives: Sequence[Objective], device: torch.device) -> _Evaluation:
@@ -240,8 +214,9 @@ def _evaluation(objectives: Sequence[Objective], device: torch.device) -> _Evalu
         SD: (_SD, "penalty_weight"),
         IRM: (_IRM, "penalty_weight"),
         GroupDRO: (_GroupDRO, "step_size"),
+        EQRM: (_EQRM, ""),
     }
-    kind, name = known.get(type(objectives[0]), (_OfRisks, ""))
+    kind, name = known[type(objectives[0])]
     # An objective that keeps state needs a copy of its own.
     own = [copy.deepcopy(objectives[0]).to(device).train(), *objectives[1:]]
     return kind(own, name, device)

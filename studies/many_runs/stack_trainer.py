@@ -29,11 +29,7 @@ from studies.many_runs.objectives import (
 
 @dataclass(frozen=True)
 class Run:
-    """One run: a seed, the phases it goes through, and which of the datasets it trains on.
-
-    >>> Run(seed=0, phases=(Phase("erm", 400), Phase("eqrm", 200))).steps
-    600
-    """
+    """One run: a seed, the phases it goes through, and which of the datasets it trains on."""
 
     seed: int
     phases: tuple[Phase, ...]
@@ -239,8 +235,7 @@ class StackTrainer:
         outputs = passed.outputs.requires_grad_()
         losses = stack.losses(outputs, y)
         sizes = self.batches.sizes
-        logistic = stack.template.loss == "binary-cross-entropy" and outputs.shape[-1] == 1
-        return MeasuredStep(outputs, y, losses, means_by_rows(losses, sizes), sizes, logistic)
+        return MeasuredStep(outputs, y, losses, means_by_rows(losses, sizes), sizes)
 
     def _gradients(
         self, on: Stretch, passed: Passed, measured: MeasuredStep, divisors: Tensor

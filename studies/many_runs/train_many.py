@@ -32,11 +32,6 @@ def runs_of(seeds: Sequence[int], *phases: Phase | Sequence[Phase]) -> list[Run]
     """Every seed with every choice of phases: seeds × levels × hyperparameters.
 
     Each further argument is a phase, or a list of alternatives for it.
-
-    >>> burn_in = Phase("erm", 400, 1e-4)
-    >>> levels = [Phase(eqrm_at, 200, 1e-4, "cosine") for eqrm_at in ("eqrm", "vrex")]
-    >>> len(runs_of(range(10), burn_in, levels))
-    20
     """
     choices = [[phase] if isinstance(phase, Phase) else list(phase) for phase in phases]
     return [Run(seed, chosen) for seed in seeds for chosen in product(*choices)]
@@ -79,13 +74,11 @@ class TrainedRuns:
     def _here(self, x: Tensor) -> Tensor:
         return x.flatten(1).to(self.stack.device, self.stack.product_dtype)
 
-    def accuracies(self, data: DomainData | Sequence[DomainData]) -> Tensor:
+    def accuracies(self, data: Sequence[DomainData]) -> Tensor:
         """(R, m) the share of each domain's examples that every run classifies right.
 
-        Of several datasets with the same domains, each run is measured on its own (``run.data``).
+        Datasets have the same domains, and each run is measured on its own (``run.data``).
         """
-        if isinstance(data, DomainData):
-            return self._accuracies(data, self.stack)
         found = torch.empty(len(self.runs), data[0].num_domains, dtype=torch.float64)
         for number in {run.data for run in self.runs}:
             positions = torch.tensor([p for p, r in enumerate(self.runs) if r.data == number])
@@ -95,8 +88,7 @@ class TrainedRuns:
     def _accuracies(self, data: DomainData, stack: StackedMLP) -> Tensor:
         y = data.y.to(stack.device)
         some = dataclasses.replace(self, stack=stack)
-        outputs = some.outputs(data.x)
-        chosen = (outputs[..., 0] > 0) if outputs.shape[-1] == 1 else outputs.argmax(-1)
+        chosen = some.outputs(data.x)[..., 0] > 0
         right = (chosen.to(torch.long) == y.reshape(-1).to(torch.long)).double()
         return _means_by_domain(right, data.domains.to(right.device), data.num_domains).cpu()
 
@@ -140,13 +132,6 @@ def train_many(
         burn_ins: networks by seed that have been through the first phase of all runs, as
             :meth:`TrainedRuns.burn_ins` returns them; training goes on with the second.
         on_step: called with (run-steps done, run-steps in all), for a progress bar.
-
-    >>> x = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
-    >>> data = DomainData.from_arrays(x, (x[:, 0] > 0).long(), ["a", "b"] * 20)
-    >>> runs = runs_of([0, 1], Phase("erm", 20, 1e-2), Phase("eqrm", 5, 1e-3, "cosine"))
-    >>> trained = train_many(runs, data, lambda: MLP(3, 2, width=8, dropout=0.1))
-    >>> trained.risks.shape, bool((trained.risks[:, -1] < trained.risks[:, 0]).all())
-    (torch.Size([2, 25, 2]), True)
     """
     datasets = [data] if isinstance(data, DomainData) else list(data)
     kind = torch.float16 if half else dtype

@@ -30,11 +30,7 @@ EXAMPLES_AT_ONCE = 2048
 
 
 def shifted_label(level: float, of: str = ERM) -> str:
-    """The name of predictions, ERM's or constant ones, whose logits are shifted for a level.
-
-    >>> shifted_label(0.9)
-    'ERM, shifted for α=0.9'
-    """
+    """The name of predictions, ERM's or constant ones, whose logits are shifted for a level."""
     return f"{of}, shifted for α={level:g}"
 
 

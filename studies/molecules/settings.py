@@ -44,11 +44,7 @@ VALIDATION, TEST = "val", "test"
 
 
 def eqrm_label(level: float) -> str:
-    """The name of EQRM at a level.
-
-    >>> eqrm_label(0.9)
-    'EQRM α=0.9'
-    """
+    """The name of EQRM at a level."""
     return f"EQRM α={level:g}"
 
 

@@ -114,11 +114,7 @@ class PacsFindings:
 
 
 def _error(by_domain: Sequence[Sequence[float]]) -> float | None:
-    """The standard error of the mean over domains, from the spread over seeds within each.
-
-    >>> _error([[1.0, 3.0], [1.0, 3.0]])
-    0.7071067811865476
-    """
+    """The standard error of the mean over domains, from the spread over seeds within each."""
     if min(map(len, by_domain)) < 2:
         return None
     return math.sqrt(sum(stdev(each) ** 2 / len(each) for each in by_domain)) / len(by_domain)

@@ -122,11 +122,7 @@ def _tables(findings: PacsFindings) -> list[ResultTable]:
 
 
 def _cell(values: list[float]) -> str:
-    """Mean and standard error over seeds.
-
-    >>> _cell([80.0, 82.0])
-    '81.0 ± 1.0'
-    """
+    """Mean and standard error over seeds."""
     if len(values) < 2:
         return f"{values[0]:.1f}"
     return f"{fmean(values):.1f} ± {stdev(values) / len(values) ** 0.5:.1f}"

@@ -42,11 +42,7 @@ VALIDATION, TEST = "validation", "test"
 
 
 def quantile_name(level: float) -> str:
-    """What a quantile is called, as a measure and as a rule.
-
-    >>> quantile_name(0.9)
-    '0.9-quantile'
-    """
+    """What a quantile is called, as a measure and as a rule."""
     return f"{level:g}-quantile"
 
 

@@ -284,7 +284,7 @@ def test_each_rule_chooses_by_its_own_accuracies() -> None:
 
 @pytest.mark.parametrize(("changed", "holds"), [(69.0, True), (60.0, False)])
 def test_a_change_of_the_recipe_may_explain_a_cell(changed: float, holds: bool) -> None:
-    values = [TableSetting("irm", PRETRAINED, value) for value in TINY.values("paper", "irm")]
+    values = [TableSetting("irm", PRETRAINED, value) for value in TINY.grids["paper"]["irm"]]
     standard = {s: result(s, validation_point9=60, test_point9=60) for s in values}
     more_dropout = {values[0]: result(values[0], validation_point9=60, test_point9=changed)}
     findings = MnistFindings(TINY, standard, {"more dropout": more_dropout}, ())

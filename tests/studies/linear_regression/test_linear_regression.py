@@ -12,7 +12,6 @@ from scipy import stats
 from studies.linear_regression.checks import check_regression
 from studies.linear_regression.experiment import (
     RegressionFindings,
-    Watched,
     oracle_coefficients,
     run_regression,
 )
@@ -91,14 +90,6 @@ def test_the_oracle_is_least_squares_on_rows_with_x2_shuffled() -> None:
     solution = np.linalg.lstsq(design, target, rcond=None)[0]
     found = oracle_coefficients(DomainMoments.from_batches(rows))
     assert found.numpy() == pytest.approx(solution[:2], abs=0.005)
-
-
-def test_watching_domains_changes_nothing_and_counts_to_the_end() -> None:
-    domains, seen = example_domains(7), []
-    plain = ExampleWorld().sample_moments(domains, 100)
-    watched = ExampleWorld().sample_moments(Watched(domains, seen.append), 100)
-    assert torch.equal(plain.covariance, watched.covariance)
-    assert sorted(seen) == pytest.approx([k / 7 for k in range(1, 8)])
 
 
 @pytest.mark.full

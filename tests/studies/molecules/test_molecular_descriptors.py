@@ -38,13 +38,6 @@ def test_columns_are_descriptors_and_domains_are_scaffolds(root: Path) -> None:
     assert table.columns["donors"].tolist() == [0, 0, 1, 0]
 
 
-@pytest.mark.filterwarnings("ignore::eqrm.errors.EqrmWarning")
-def test_molecules_without_a_ring_can_be_domains_of_their_own(root: Path) -> None:
-    for _ in range(2):  # the second time from the cache
-        own = descriptor_table(root, file="few.csv", task="active", acyclic="own-domains")
-        assert own.domains.tolist() == ["c1ccccc1", "c1ccccc1", "CCO", "CC"]
-
-
 def test_a_file_that_is_not_there_is_named(root: Path) -> None:
     with pytest.raises(DataFileError, match=r"other\.csv is not in"):
         descriptor_table(root, file="other.csv")

@@ -192,6 +192,13 @@ class RiskDistribution(ABC):
         return f"{type(self).__name__}(risks of shape {shape}{weighted})"
 
 
+def standardised(difference: Tensor, unit: Tensor) -> Tensor:
+    """difference/unit; with a unit of 0 a step, at which 0 counts as reached."""
+    positive = unit > 0
+    z = difference / torch.where(positive, unit, 1.0)
+    return torch.where(positive, z, torch.where(difference >= 0, math.inf, -math.inf))
+
+
 def _as_tensor(values: Any, what: str, dtype: torch.dtype | None = None) -> Tensor:
     if isinstance(values, Tensor):
         return values

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions import normal_tails
-from eqrm.distributions.base import LevelLike, RiskDistribution
+from eqrm.distributions.base import LevelLike, RiskDistribution, standardised
 from eqrm.distributions.normal_tails import hazard, log_sf
 from eqrm.level import Level
 
@@ -41,10 +41,7 @@ class Gaussian(RiskDistribution):
     def _standardise(self, x: Tensor | float) -> Tensor:
         found = self._moments
         difference = self._points(x) - found.pivot - found.mean_offset
-        positive = found.std > 0
-        z = difference / torch.where(positive, found.std, 1.0)
-        step = torch.where(difference >= 0, math.inf, -math.inf)
-        return torch.where(positive, z, step).squeeze(-1)
+        return standardised(difference, found.std).squeeze(-1)
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """Φ((x − R̄)/σ̂)."""

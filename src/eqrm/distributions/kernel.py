@@ -17,7 +17,7 @@ from eqrm.distributions.bandwidths import (
     SigmaRule,
     resolve_bandwidth,
 )
-from eqrm.distributions.base import LevelLike, RiskDistribution
+from eqrm.distributions.base import LevelLike, RiskDistribution, standardised
 from eqrm.distributions.kde.gradient import (
     centres_and_root,
     compiled_quantile,
@@ -27,7 +27,6 @@ from eqrm.distributions.kde.gradient import (
     relative_tails,
     wide_enough,
 )
-from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError
 from eqrm.execution import being_transformed
 from eqrm.level import Level
@@ -158,7 +157,9 @@ class KDE(RiskDistribution):
         return self._finite((found.pivot + (found.mean_offset + excess)).squeeze(-1))
 
     def _standardised(self, x: Tensor | float) -> Tensor:
-        return _standardise(self._points(x), self._moments, self._h)
+        found = self._moments
+        difference = self._points(x) - found.pivot - found.mean_offset - found.centred
+        return standardised(difference, self._h)
 
     def cdf(self, x: Tensor | float) -> Tensor:
         """Σ p_i Φ((x − R_i)/h)."""
@@ -183,10 +184,8 @@ class KDE(RiskDistribution):
 
     def log_prob(self, x: Tensor | float) -> Tensor:
         """log f(x), f(x) = Σ p_i φ((x − R_i)/h)/h."""
-        bandwidth = self._h
-        z = _standardise(self._points(x), self._moments, bandwidth)
-        kernels = self.weights.log() + normal_tails.log_density(z)
-        return self._back(kernels.logsumexp(-1) - bandwidth.squeeze(-1).log())
+        kernels = self.weights.log() + normal_tails.log_density(self._standardised(x))
+        return self._back(kernels.logsumexp(-1) - self._h.squeeze(-1).log())
 
     @property
     def std(self) -> Tensor:
@@ -223,12 +222,3 @@ class _TailMean(torch.autograd.Function):
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         shares, rates = ctx.saved_tensors  # of their own graph, for second derivatives
         return slope * shares, slope * (shares * rates).sum(-1, keepdim=True), None, None
-
-
-def _standardise(points: Tensor, found: Moments, bandwidth: Tensor) -> Tensor:
-    """z_i = (x − R_i)/h; with h = 0 a step, at which z = 0 counts as reached."""
-    positive = bandwidth > 0
-    difference = points - found.pivot - found.mean_offset - found.centred
-    z = difference / torch.where(positive, bandwidth, 1.0)
-    step = torch.where(difference >= 0, math.inf, -math.inf)
-    return torch.where(positive, z, step)

@@ -18,7 +18,6 @@ import torch
 from scipy.linalg.blas import dnrm2
 from torch import Tensor
 
-from eqrm.distributions.kde import native
 from eqrm.distributions.kde.native import Array
 
 
@@ -106,23 +105,18 @@ def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
     """Moments of one row of risks (m,), detached, float64; weights must be positive."""
     m = risks.numel()
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
-    if native.LIBRARY is not None and weights is None:
-        pivot, offset, centred, square = native.centre(risks.contiguous())
-    else:
-        values = risks.numpy()
-        pivot = float(values[0 if weights is None else weights.argmax()])  # as in moments
-        with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
-            centred = values - pivot
-            offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
-            centred -= offset
-            if weights is not None:  # one domain may have almost all the weight
-                rest = float(weights.dot(centred))
-                centred -= rest
-                offset += rest
-        square = math.nan
-    if 1e-280 < square < 1e280:
-        spread = math.sqrt(square)
-    elif weights is None:  # the norm of BLAS neither overflows nor underflows
+    values = risks.numpy()
+    pivot = float(values[0 if weights is None else weights.argmax()])  # as in moments
+    with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
+        centred = values - pivot
+        offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
+        centred -= offset
+        if weights is not None:  # one domain may have almost all the weight
+            rest = float(weights.dot(centred))
+            centred -= rest
+            offset += rest
+    # The norm of BLAS neither overflows nor underflows.
+    if weights is None:
         spread = float(dnrm2(centred)) / math.sqrt(m)
     else:
         spread = float(dnrm2(centred * np.sqrt(weights)))

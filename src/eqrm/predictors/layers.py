@@ -59,21 +59,17 @@ def widened(network: nn.Module, extra: int) -> nn.Module:
 
 
 def _wider(old: nn.Linear | nn.Conv2d, extra: int) -> nn.Linear | nn.Conv2d:
-    bias = old.bias is not None
-    if isinstance(old, nn.Linear):
-        return nn.Linear(old.in_features + extra, old.out_features, bias=bias).to(old.weight)
-    if old.groups != 1:
+    new = copy.deepcopy(old).to("cpu", torch.float32)  # where weights are drawn
+    if isinstance(new, nn.Linear):
+        new.in_features += extra
+    elif new.groups == 1:
+        new.in_channels += extra
+    else:
         raise SettingError("A first layer with grouped convolutions cannot take more channels.")
-    return nn.Conv2d(
-        old.in_channels + extra,
-        old.out_channels,
-        old.kernel_size,  # type: ignore[arg-type]
-        old.stride,  # type: ignore[arg-type]
-        old.padding,  # type: ignore[arg-type]
-        old.dilation,  # type: ignore[arg-type]
-        bias=bias,
-        padding_mode=old.padding_mode,
-    ).to(old.weight)
+    outputs, inputs, *kernel = old.weight.shape
+    new.weight = nn.Parameter(torch.empty(outputs, inputs + extra, *kernel))
+    new.reset_parameters()
+    return new.to(old.weight)
 
 
 def _weighted_layers(network: nn.Module) -> Iterator[tuple[str, nn.Linear | nn.Conv2d]]:

@@ -260,24 +260,17 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:
         far = found.std if inputs.weights is None else found.centred.abs().amax(-1, keepdim=True)
         careful = ~(usual & (far <= FAR_FROM_MEAN * h)) & sizes.isfinite() & (h > 0.0)
         weights = None if inputs.weights is None else inputs.weights.expand(wide.shape)
-        rows = inputs._replace(risks=wide, weights=weights)
-        for place in careful.squeeze(-1).nonzero().tolist():
-            _replace_row(results, tuple(place), rows, wants_gradient)
+        given = inputs.given
+        for place in map(tuple, careful.squeeze(-1).nonzero().tolist()):
+            row = inputs._replace(
+                risks=wide[place],
+                given=None if given is None else given[place],
+                weights=None if weights is None else weights[place],
+            )
+            for result, own in zip(results, quantile_of_one(*row, wants_gradient), strict=True):
+                if result is not None and own is not None:
+                    result[place] = own
     return results
-
-
-def _replace_row(
-    results: Found, place: tuple[int, ...], inputs: QuantileInputs, wants_gradient: bool
-) -> None:
-    given, weights = inputs.given, inputs.weights
-    row = inputs._replace(
-        risks=inputs.risks[place],
-        given=None if given is None else given[place],
-        weights=None if weights is None else weights[place],
-    )
-    for result, found in zip(results, quantile_of_one(*row, wants_gradient), strict=True):
-        if result is not None and found is not None:
-            result[place] = found
 
 
 def _in_tensors(

@@ -92,16 +92,6 @@ INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t
     found[2] = square;
 }
 
-EACH_PROCESSOR
-void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, double *x,
-                 double *found)
-{
-    if (p)
-        centre(r, p, n, total, x, found);
-    else
-        centre(r, NULL, n, total, x, found);
-}
-
 /* weighed*z^j to the sums for j = 0..4, in the precision of these. */
 #define ADD_MOMENTS                                                                                \
     zeroth += weighed;                                                                             \

@@ -46,7 +46,6 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 """Of the functions that there are for float64, and for float32 with ``_single`` in their names."""
 _ARGUMENTS = {f"{name}{of}": types for name, types in _ARGUMENTS.items() for of in ("", "_single")}
 _ARGUMENTS |= {
-    "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
     "eqrm_sums": (_POINTER, _POINTER, _POINTER, _SIZE, *(2 * (_NUMBER,)), _POINTER),
     "eqrm_sums_of_bins": (_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
     "eqrm_spread_quantile": (_POINTER, _SIZE, _FLAG, *(7 * (_NUMBER,)), _POINTER, _POINTER),
@@ -54,7 +53,7 @@ _ARGUMENTS |= {
 }
 _Callback, _PROCESS = ctypes.CFUNCTYPE(None, _POINTER), os.getpid()
 _BEYOND = np.full(8, np.finfo(np.float64).max)
-_Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
+_Two, _Six, _Places = 2 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
 
 
 def _load() -> ctypes.CDLL | None:
@@ -76,15 +75,6 @@ def _load() -> ctypes.CDLL | None:
 
 LIBRARY: Any = _load()
 """None where there is none; the functions below are for where it is."""
-
-
-def centre(risks: Tensor) -> tuple[float, float, Array, float]:
-    """R_0, mean − R_0, risks − mean, and Σ(R_i − mean)²/m, from contiguous float64 risks."""
-    size, found = risks.numel(), _Three()
-    centred = np.empty(size)
-    LIBRARY.eqrm_centre(risks.data_ptr(), None, size, float(size), _pointer(centred), found)
-    pivot, offset, square = found
-    return pivot, offset, centred, square / size
 
 
 def middle_pairs(

@@ -36,7 +36,11 @@ def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tens
 
 def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: float) -> Tensor:
     if has_kernels(centres):
-        return _roots_in_one_launch(centres, log_weights, Level(log_tail=target))
+        from eqrm.distributions.kde.triton_quantile import quantile_rows
+
+        # Roots are quantiles for kernels of width 1.
+        one, level = torch.ones_like(centres[..., :1]), Level(log_tail=target)
+        return quantile_rows(centres, log_weights.exp(), one, 1.0, level, False)[0].unsqueeze(-1)
     present = log_weights > -math.inf
     largest = torch.where(present, centres, -math.inf).amax(-1, keepdim=True)
     smallest = torch.where(present, centres, math.inf).amin(-1, keepdim=True)
@@ -50,14 +54,6 @@ def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: floa
     shifted = torch.where(present, centres, smallest) - largest
     low, high = _deep_bracket(shifted, log_weights, target, goal)
     return _iterate(low, shifted, log_weights, target, low, high) + largest
-
-
-def _roots_in_one_launch(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
-    """Roots are quantiles for kernels of width 1."""
-    from eqrm.distributions.kde.triton_quantile import quantile_rows
-
-    one = torch.ones_like(centres[..., :1])
-    return quantile_rows(centres, log_weights.exp(), one, 1.0, level, False)[0].unsqueeze(-1)
 
 
 def _deep_bracket(

@@ -176,6 +176,14 @@ def test_the_certificate_of_each_stop_is_that_of_the_python_function() -> None:
             assert bound.bound - 1e-12 <= float(stated[0]) <= bound.bound * 1.001
 
 
+def test_each_stop_has_the_quantile_of_the_table() -> None:
+    evaluation = measured(100)
+    levels = content_of(report_html(evaluation))["levels"]
+    table = evaluation.risk_table(levels["alphas"], [])
+    for found, cells in zip(levels["quantiles"], table.cells.values(), strict=True):
+        assert found == pytest.approx([cell.value for cell in cells[1:]], rel=1e-4)
+
+
 def test_a_model_picked_on_these_domains_has_a_bound_for_all_models_at_once() -> None:
     evaluation = measured(200, TWELVE[:6])
     data = content_of(report_html(evaluation))

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import torch
 
 from eqrm.checks import one_of
-from eqrm.distributions.empirical import Empirical
-from eqrm.distributions.equal_weights import INTERPOLATIONS
+from eqrm.distributions.equal_weights import INTERPOLATIONS, shares_of_ranks
 from eqrm.domains import Name
 from eqrm.evaluation.inference.comparison import (
     QUANTILE,
@@ -21,6 +18,7 @@ from eqrm.evaluation.inference.comparison import (
     Interval,
     risk_intervals,
 )
+from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, as_levels
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.rounding import rounded_by_error
 from eqrm.level import Level
@@ -168,11 +166,7 @@ def _cell(value: float, found: Interval, z: float) -> Cell:
 def _quantile(
     risks: MeasuredRisks, level: Level, found: Interval, interpolation: str, z: float
 ) -> Cell:
-    if interpolation == SMOOTH:
-        value = smooth_quantile(risks.risks, level)
-    else:
-        law = Empirical(torch.from_numpy(risks.risks), interpolation=interpolation)
-        value = float(law.quantile(level))
+    (value,) = quantiles_at(risks.risks, [level], interpolation)
     of_the_risk = _finite(risks.standard_errors[int(np.abs(risks.risks - value).argmin())])
     if not 0.0 < level.alpha < 1.0:
         return Cell(value, None, None, of_the_risk)
@@ -183,13 +177,15 @@ def _quantile(
     return cell
 
 
-def quantiles_at(risks: Any, levels: Sequence[float], interpolation: str = "step") -> list[float]:
+def quantiles_at(
+    risks: Vector, levels: Sequence[LevelLike], interpolation: str = "step"
+) -> list[float]:
     """Quantiles of risks at several levels, as a table with this interpolation shows them."""
-    values = np.asarray(risks, dtype=np.float64)
     if interpolation == SMOOTH:
-        return [smooth_quantile(values, Level(alpha)) for alpha in levels]
-    method: Any = "inverted_cdf" if interpolation == "step" else "linear"
-    return [float(found) for found in np.quantile(values, levels, method=method)]
+        return [smooth_quantile(risks, level) for level in as_levels(levels)]
+    ordered = np.sort(risks)
+    shares = (shares_of_ranks(ordered.size, each, interpolation) for each in as_levels(levels))
+    return [math.fsum(share * ordered[rank] for rank, share in each) for each in shares]
 
 
 def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> list[list[str]]:

@@ -13,11 +13,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from eqrm.data.times import as_times
 from eqrm.domains import name_order
 from eqrm.errors import DataFileError, DomainDataError, Setting
 from eqrm.evaluation.inference.in_time.watch import Watch, WatchReport, verdict_of
-from eqrm.evaluation.watching.claim import Arrival, Time, WatchedCertificate, plain_times
+from eqrm.evaluation.watching.claim import Arrival, Time, WatchedCertificate
 from eqrm.text import counted, listed, shortened
 
 Record = dict[str, Any]
@@ -172,7 +171,7 @@ class _Sorting:
         )
         self._at: dict[Time, str] = {}
         ahead = (now + AHEAD).replace(tzinfo=None)
-        self.latest = str(plain_times(as_times([ahead], "now"))[0])
+        self.latest = ahead.isoformat(timespec="microseconds")
 
     @property
     def notes(self) -> list[str]:

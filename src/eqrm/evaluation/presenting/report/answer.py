@@ -121,7 +121,7 @@ def answer_of(evaluation: Evaluation, summary: Summary, table: RiskTable) -> Ans
     models, recalibrates = list(risks), {} if beside is None else beside.recalibrates
     others = {} if beside is None else {name: own.risks for name, own in beside.risks.items()}
     risks |= others
-    at = {n: quantiles_at(own, [level.alpha], table.interpolation)[0] for n, own in risks.items()}
+    at = {n: quantiles_at(own, [level], table.interpolation)[0] for n, own in risks.items()}
     chosen = min(models, key=at.__getitem__)
     rivals = [n for n in risks if n != chosen and recalibrates.get(n) != chosen]
     if not rivals:

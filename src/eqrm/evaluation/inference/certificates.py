@@ -244,15 +244,6 @@ def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
     return rank if rank <= domains else None
 
 
-def lower_rank(domains: int, alpha: float, miss: float) -> int | None:
-    """The largest k with P(R_(k) > q) ≤ miss, counting from 1; None if even k = 1 is too high.
-
-    By symmetry: the k-th smallest for α is the k-th largest for 1−α.
-    """
-    mirrored = upper_rank(domains, 1.0 - alpha, miss)
-    return None if mirrored is None else domains + 1 - mirrored
-
-
 @lru_cache(maxsize=1024)
 def probability_below(below: int, domains: int, miss: float) -> float:
     """Clopper and Pearson's lower bound on a probability that ``below`` of m domains support.

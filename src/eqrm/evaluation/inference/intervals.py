@@ -151,10 +151,11 @@ def order_statistic_interval(risks: Vector, level: LevelLike, confidence: float)
     ordered = np.sort(risks)
     if not 0.0 < alpha < 1.0:  # the ends of the law: beyond what was seen, nothing is known
         return (float(ordered[-1]), math.inf) if alpha >= 1.0 else (-math.inf, float(ordered[0]))
-    low = certificates.lower_rank(risks.size, alpha, each)
+    # The k-th largest for α is the k-th smallest for 1−α of the negative risks.
+    low = certificates.upper_rank(risks.size, 1.0 - alpha, each)
     high = certificates.upper_rank(risks.size, alpha, each)
     return (
-        -math.inf if low is None else float(ordered[low - 1]),
+        -math.inf if low is None else float(ordered[-low]),
         math.inf if high is None else float(ordered[high - 1]),
     )
 
@@ -214,27 +215,17 @@ def quantile_pairs(
     domains, miss = first.size, 1.0 - confidence
     if domains < quantile_needs(level, miss / 2.0):
         return None
-    one, two = (np.asarray(risks, dtype=np.float64).tobytes() for risks in (first, second))
-    return _kept_pairs(one, two, level, most_ratio(miss), MOST_RANKS)
-
-
-@lru_cache(maxsize=4)  # a difference and a change of the same risks, at a few levels
-def _kept_pairs(
-    first: bytes, second: bytes, level: Level, most: float, most_ranks: int
-) -> QuantilePairs:
-    """The pairs of two predictors, whose risks are given as the bytes of float64."""
-    risks = np.frombuffer(first), np.frombuffer(second)
-    domains = risks[0].size
-    ranks = _possible_ranks(domains, level.alpha, most, most_ranks)
+    most = most_ratio(miss)
+    ranks = _possible_ranks(domains, level.alpha, most, MOST_RANKS)
     step = int(ranks[1] - ranks[0]) if ranks.size > 1 else 1
     # Tied risks are in the order of their domains, the same for both: any order serves.
-    orders = [np.argsort(each, kind="stable") for each in risks]
+    orders = [np.argsort(risks, kind="stable") for risks in (first, second)]
     together = _counted_together(orders, ranks)
     a, b = np.nonzero(_kept(_likelihood_ratios(together, ranks, domains, level), most))
     # Rank r: the quantile lies between the r-th risk and the next, or up to a step away.
     lower = np.maximum(ranks - step, 0)
     upper = np.minimum(ranks + step - 1, domains - 1)
-    one, two = (each[order] for each, order in zip(risks, orders, strict=True))
+    one, two = first[orders[0]], second[orders[1]]
     return QuantilePairs(one[lower[a]], one[upper[a]], two[lower[b]], two[upper[b]])
 
 

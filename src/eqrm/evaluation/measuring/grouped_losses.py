@@ -269,8 +269,17 @@ class PredictionTable:
         return None if known is None else list(known)
 
     def rows(self, numbers: Mapping[Name, int]) -> Iterator[RowsOfPredictions]:
-        """The rows of the domains that have a number."""
-        keys = self._number_domains(numbers)
+        """The rows of the domains that have a number, which DuckDB is given by their columns."""
+        import pyarrow
+
+        kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
+        keys = {
+            f"d{j}": pyarrow.array([values[place] for place in kept])
+            for j, values in enumerate(self.grouped.keys)
+        }
+        chosen = [numbers[self.grouped.names[place]] for place in kept]
+        numbered = pyarrow.table({**keys, "number": pyarrow.array(chosen, pyarrow.int32())})
+        self.table.connection.register(NUMBERS, numbered)
         label, prediction = self.column.inputs
         held = {key: self.table.domain(name) for key, name in zip(keys, self.domains, strict=True)}
         rows = f"{selected({**held, **self.column.inputs})} FROM {self.table.source}"
@@ -292,20 +301,6 @@ class PredictionTable:
         fields = ("domain", "label", "prediction")
         whole = [np.concatenate([getattr(part, name) for part in parts]) for name in fields]
         return RowsOfPredictions(*whole)
-
-    def _number_domains(self, numbers: Mapping[Name, int]) -> list[str]:
-        """Give DuckDB the numbers of domains, by what their columns hold."""
-        import pyarrow
-
-        kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
-        keys = {
-            f"d{j}": pyarrow.array([values[place] for place in kept])
-            for j, values in enumerate(self.grouped.keys)
-        }
-        chosen = [numbers[self.grouped.names[place]] for place in kept]
-        found = pyarrow.table({**keys, "number": pyarrow.array(chosen, pyarrow.int32())})
-        self.table.connection.register(NUMBERS, found)
-        return list(keys)
 
 
 def _as_array(column: Any) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,8 @@ class NestedRisks:
     sizes: NDArray[np.int64]
     _ordered: Vector
     _ordered_ids: NDArray[np.int64]
+    _shares: dict[int, Vector] = field(default_factory=dict)
+    """The shares that were asked for: searches for different bounds begin with the same."""
 
     @classmethod
     def of(cls, risks: Any, groups: Any) -> NestedRisks:
@@ -68,11 +70,6 @@ class NestedRisks:
     def _mean_shares(self) -> Vector:
         """The mean share of groups up to the first, the second, … of the risks in their order."""
         return np.asarray(np.cumsum(1.0 / self.sizes[self._ordered_ids]) / len(self))
-
-    @cached_property
-    def _shares(self) -> dict[int, Vector]:
-        """The shares that were asked for: searches for different bounds begin with the same."""
-        return {}
 
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""

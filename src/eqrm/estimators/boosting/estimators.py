@@ -26,7 +26,7 @@ from eqrm.estimators.boosting.category_columns import (
     coded,
     learned_categories,
 )
-from eqrm.estimators.boosting.objective import BoostingObjective, DomainTable, import_library
+from eqrm.estimators.boosting.objective import BoostingObjective, import_library
 from eqrm.estimators.boosting.rounds import (
     ROUNDS_OR_SHARE,
     Boosting,
@@ -36,6 +36,7 @@ from eqrm.estimators.boosting.rounds import (
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups
+from eqrm.linear.scored_rows import ScoredRows
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import measured_level
 from eqrm.text import listed
@@ -191,9 +192,9 @@ class BoostedQRM(DomainEstimator):
 
     def _prepared(self, rows: TrainingRows) -> tuple[Any, Any]:
         """The library, and rows as it holds them, which start from the best constant."""
-        library, outputs = self._import_library(), self._num_class
-        table = DomainTable(self.loss_name, rows.y, rows.groups, rows.sample_weight, outputs)
-        self.start_ = table.start()
+        library, classes = self._import_library(), len(getattr(self, "classes_", ()))
+        scored = ScoredRows.of(rows.y, rows.y, classes, rows.groups.ids, rows.sample_weight)
+        self.start_ = np.atleast_1d(scored.constant().shift)
         return library, self._dataset(library, rows, self._start_margins(rows), None)
 
     def _objective_of(self, goal: Goal, domains: Mapping[Any, Groups]) -> BoostingObjective:

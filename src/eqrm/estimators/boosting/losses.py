@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,17 +37,12 @@ class Derivatives:
 class BoostingLoss(ABC):
     """A loss of margins, bound to the labels of one table."""
 
-    name: ClassVar[str]
     outputs: int = 1
     """Margins per row: K for K classes, else 1."""
 
     @abstractmethod
     def derivatives(self, margins: NDArray[Any]) -> Derivatives:
         """Losses, slopes and curvatures of all rows."""
-
-    @abstractmethod
-    def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The constant margins (K,) with the lowest mean loss under weights (n,) that sum to 1."""
 
 
 def blocks(rows: int) -> Iterator[slice]:
@@ -78,8 +73,6 @@ class BinaryLogLoss(BoostingLoss):
     With q = 1/(1 + e^{−sF}), the probability given to the label: slope −s(1−q), curvature q(1−q).
     """
 
-    name = "log-loss"
-
     def __init__(self, labels: Any) -> None:
         y = np.asarray(labels)
         _refuse_other_labels(y, 2, "For the log-loss of two classes (more need num_class)")
@@ -108,12 +101,6 @@ class BinaryLogLoss(BoostingLoss):
             _shorten(wrong)
         return Derivatives(losses, slopes, curvatures)
 
-    def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The log-odds of the weighted share of ones, kept away from certainty."""
-        share = float(weights[self._minus_signs < 0].sum())
-        share = min(max(share, 1e-6), 1.0 - 1e-6)
-        return np.array([np.log(share) - np.log1p(-share)])
-
 
 class SoftmaxLogLoss(BoostingLoss):
     """ℓ = log Σ e^{F_k} − F_y for labels 0 … K−1.
@@ -121,8 +108,6 @@ class SoftmaxLogLoss(BoostingLoss):
     Slope p_k − 1[k = y]. The trees of one round, one per class, do not know of each other, so the
     curvature p_k(1 − p_k) is multiplied by K/(K−1), as LightGBM does it.
     """
-
-    name = "log-loss"
 
     def __init__(self, labels: Any, classes: int) -> None:
         y = np.asarray(labels)
@@ -146,12 +131,6 @@ class SoftmaxLogLoss(BoostingLoss):
         _shorten(curvatures)
         return Derivatives(losses, slopes.T, curvatures.T)
 
-    def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Log-shares of the classes, centred."""
-        shares = np.bincount(self._labels, weights=weights, minlength=self.outputs)
-        logs = np.log(np.maximum(shares, 1e-6))
-        return np.asarray(logs - logs.mean(), dtype=np.float64)
-
 
 class SquaredError(BoostingLoss):
     """ℓ = (F − y)², with the derivatives of half of it: slope F − y and curvature 1.
@@ -160,8 +139,6 @@ class SquaredError(BoostingLoss):
     so the weights of the domains are the same and only the scale of the gradient follows theirs.
     """
 
-    name = "squared"
-
     def __init__(self, labels: Any) -> None:
         self._labels = np.asarray(labels, dtype=np.float64)
 
@@ -169,10 +146,6 @@ class SquaredError(BoostingLoss):
         """The difference is taken in float64: large targets keep their digits."""
         slopes = np.subtract(margins, self._labels).astype(np.float32)
         return Derivatives(slopes * slopes, slopes, np.ones_like(slopes))
-
-    def best_constant(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weighted mean."""
-        return np.array([float(weights @ self._labels)])
 
 
 LOSSES = ("log-loss", "squared")

@@ -98,12 +98,6 @@ class DomainTable:
         (slope,) = torch.autograd.grad(value, given)
         return float(value.detach()), slope.numpy()
 
-    def start(self) -> Array:
-        """The constant margins (one per output) with the lowest mean of domain risks."""
-        domains = len(self.groups)
-        shares = self.groups.row_weights(np.full(domains, 1.0 / domains), self.sample_weight)
-        return self.loss.best_constant(shares)
-
     def _means(self, losses: Floats) -> Array:
         weighted = losses if self._row_weight is None else losses * self._row_weight
         return self.groups.sums(weighted) / self.totals

@@ -89,10 +89,6 @@ class LogisticRisks(RiskFunctions):
         """The losses of all rows, where ``outputs`` computes the outputs f (k, C) of some."""
         return (TwoClasses if self.classes == 2 else SeveralClasses)(self, outputs)
 
-    def by_domain(self, per_row: Array) -> Array:
-        """Σ s_i v_i in each domain (m,) of values v (n,)."""
-        return np.add.reduceat(self.shares * per_row, self.ends[:-1])
-
     def gradients(self, per_row: Array) -> Array:
         """Σ s_i v_i x_i in each domain (m, q)."""
         weighted = self.shares * per_row
@@ -222,7 +218,7 @@ class LogisticRisksAt(RisksAt):
 
     def __init__(self, risks: LogisticRisks, loss: TwoClasses | SeveralClasses) -> None:
         self.functions, self.loss = risks, loss
-        values = risks.by_domain(loss.losses)
+        values: Array = np.add.reduceat(risks.shares * loss.losses, risks.ends[:-1])
         self.mean = float(values.mean())
         self.spread = values - self.mean
 

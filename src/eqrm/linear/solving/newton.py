@@ -105,10 +105,6 @@ class ParameterMetric:
         hessian = self.inverse.T @ point.hessian @ self.inverse
         return point.gradient @ self.inverse, 0.5 * (hessian + hessian.T)
 
-    def back(self, step: Array) -> Array:
-        """A step in τ as a step in θ."""
-        return self.inverse @ step
-
     def norm(self, theta: Array) -> float:
         """|τ|; that of θ itself where the metric was not computed, for very many parameters."""
         tau = self.root.T @ theta if len(self.root) == len(theta) else theta
@@ -212,7 +208,7 @@ def _step(point: Point, metric: ParameterMetric, radius: float) -> tuple[Array, 
         if found is not None:
             return found
     step, predicted = model_minimum(*metric.model(point), radius)
-    return metric.back(step), predicted, float(np.linalg.norm(step))
+    return metric.inverse @ step, predicted, float(np.linalg.norm(step))
 
 
 def newton_step(point: Point) -> Array | None:

@@ -72,7 +72,7 @@ def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
     points = [problem.reference, np.zeros_like(problem.reference)]
     while len(points) < number:
         draw = generator.standard_normal(len(problem.reference)) * problem.metric.length
-        points.append(problem.reference + problem.metric.back(draw))
+        points.append(problem.reference + problem.metric.inverse @ draw)
     return points[:number]
 
 

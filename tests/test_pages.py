@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
         "estimators",
         "nested-domains",
         "train",
+        "training",
     ],
 )
 def test_examples_print_what_the_page_says(page: str) -> None:

@@ -25,7 +25,6 @@ class Kills:
 
     kills: int = 0
     while_writing: int = 0
-    before_the_first_step: int = 0
     steps_lost: list[int] = field(default_factory=list)
 
 
@@ -136,6 +135,4 @@ def look_at_checkpoints(folder: Path, saved_before: int, seen: Kills) -> None:
     lines = (folder / "metrics.jsonl").read_text().splitlines() if metrics_size(folder) else []
     whole = [json.loads(line) for line in lines if line.endswith("}")]
     reached = max((record["step"] for record in whole), default=0)
-    if reached <= saved_before:
-        seen.before_the_first_step += 1
     seen.steps_lost.append(max(0, reached - saved))

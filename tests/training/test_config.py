@@ -86,7 +86,7 @@ def test_written_back_it_is_the_same_run() -> None:
         ({"steps": 10.5}, "steps must be an integer, got 10.5"),
         ({"steps": 3}, "steps add up to 4, which does not fit steps: 3"),
         ({"phases": "recomended"}, "phases must be 'recommended' or 'single' or a list"),
-        ({"phases": "recommended"}, "need more than 2500 steps"),
+        ({"phases": "recommended"}, "need more than 2500 steps, got 10.*phases: single"),
         ({"phases": [{"steps": 10, "schedule": "cos"}]}, r"phases\[0\]: Unknown schedule"),
         ({"phases": [{"step": 10}]}, r"phases\[0\] has no field 'step'. Did you mean 'steps'"),
         ({"phases": [{}, {}]}, "only one phase may leave out"),

@@ -16,7 +16,6 @@ from eqrm.errors import SettingError
 from eqrm.predictors import MLP
 from eqrm.training import Phase, Trainer
 from eqrm.training.held_out_risks import LABELS
-from eqrm.training.runs.config import RunConfig
 from eqrm.training.runs.run_folder import RunFolder
 from training.small_worlds import classification, regression, settings
 
@@ -120,16 +119,9 @@ def test_metrics_over_tasks_are_those_of_ogb_and_undefined_is_null(
     assert found["mean"] == pytest.approx(np.mean(has), rel=1e-12)
 
 
-def test_without_metrics_nothing_is_written_and_the_run_keeps_its_name(tmp_path: Path) -> None:
+def test_without_metrics_nothing_is_written(tmp_path: Path) -> None:
     lines, _, _ = trained(classification(6), 3, "cross-entropy", None, tmp_path)
     assert not any("metrics" in line for line in lines)
-    content = {"data": {"dataset": "colored-mnist", "test": ["0.9"]}, "predictor": {"name": "mlp"}}
-    config = RunConfig.read({**content, "steps": 10, "phases": "single"})
-    assert "metrics" not in config.plain()["training"]
-    asked = RunConfig.read({**config.plain(), "training": {"metrics": ["macro-f1"]}})
-    assert asked.plain()["training"]["metrics"] == ["macro-f1"]
-    assert asked.run_name != config.run_name
-    assert RunConfig.read(asked.plain()) == asked
 
 
 @pytest.mark.parametrize("given", [["macro_f1"], ["accuracy", "accuracy"]])

@@ -1,8 +1,7 @@
-"""docs/training.md: its examples print what it says, its configuration names every field."""
+"""docs/training.md: its configuration names every field, its example is the file."""
 
 from __future__ import annotations
 
-import doctest
 import re
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,6 @@ from eqrm.files.yaml_text import parse_yaml
 from eqrm.training.runs.config import RunConfig
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "training.md"
-OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-
-
-def test_the_examples_on_the_page_print_what_it_says() -> None:
-    results = doctest.testfile(str(PAGE), module_relative=False, optionflags=OPTIONS)
-    assert results.attempted > 12
-    assert results.failed == 0
 
 
 def test_the_configuration_on_the_page_names_every_field() -> None:

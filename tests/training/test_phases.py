@@ -31,11 +31,6 @@ def test_the_recommended_phases_of_every_objective_fill_the_steps(name: str) -> 
     assert phases[len(phases) - 1].minimised.name == name
 
 
-def test_a_run_shorter_than_its_burn_in_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"more than 2500 steps, got 2500.*phases: single"):
-        recommended_phases(EQRM(0.8), 2500, 1e-3)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

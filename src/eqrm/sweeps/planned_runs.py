@@ -271,8 +271,9 @@ def _placed(
     dataset, _, held_out, _, trial = place
     split = seed_of(seed, "examples", dataset, trial)
     with naming_field("data"):
-        unused = list(left_out) or None
-        data = replace(config.data, test=list(held_out), seed=split, leave_out=unused)
+        data = replace(config.data, test=list(held_out), seed=split)
+        if left_out:
+            data = replace(data, leave_out=list(left_out))
     own = seed_of(seed, "training", *place)
     if isinstance(config, TableRunConfig):
         return replace(config, data=data, seed=own)

@@ -151,12 +151,15 @@ def measure(
     was_training = predictor.training
     predictor.eval()
     found, outputs = [], []
-    for part in order.split(batch_size):
-        *measured, output = _measured(predictor, data, part, precision)
-        found.append(measured)
+    m, device = data.num_domains, next(predictor.parameters()).device
+    for rows in order.split(batch_size):
+        part = rows_on(device, data, rows)
+        with precision():
+            output = predictor(part.x, part.domains)
+            measured = predictor.losses(output, part.y)
+        found.append((measured.double(), _hits(predictor, output, part.y), part.domains))
         outputs += [output] if keep_rows or metrics else []
     predictor.train(was_training)
-    m, device = data.num_domains, next(predictor.parameters()).device
     empty = torch.zeros(0, dtype=torch.float64, device=device)
     losses = torch.cat([empty, *(losses for losses, _, _ in found)])
     hits = torch.cat([empty, *(hits for _, hits, _ in found)])
@@ -182,20 +185,6 @@ def measure(
         if metrics
         else {},
     )
-
-
-def _measured(
-    predictor: Predictor,
-    data: DomainData,
-    rows: Tensor,
-    precision: Callable[[], AbstractContextManager[Any]],
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Losses, hits (NaN where there are no classes), domains and outputs of some examples."""
-    part = rows_on(next(predictor.parameters()).device, data, rows)
-    with precision():
-        outputs = predictor(part.x, part.domains)
-        losses = predictor.losses(outputs, part.y)
-    return losses.double(), _hits(predictor, outputs, part.y), part.domains, outputs
 
 
 def _rows(

@@ -51,7 +51,6 @@ class RowBandwidth(NamedTuple):
     shares: tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None = None
 
     def value(self, std: float) -> float:
-        """h."""
         if self.factor == UNBOUNDED:
             return self.fixed
         proportional = self.factor * std
@@ -126,7 +125,6 @@ class SigmaRule(Bandwidth):
     forces_invariance: ClassVar[bool] = True
 
     def factor(self, effective: Number) -> Number:
-        """h/σ̂ for this (effective) number of domains, or these."""
         factor: Number = self.constant * effective**-0.2
         return factor
 

@@ -40,14 +40,7 @@ def shares_of_ranks(
 
 
 def equal_quantile(risks: Sequence[float], level: Level, interpolation: str = "step") -> float:
-    """The same as ``Empirical(risks, interpolation=interpolation).quantile(level)``, finite risks.
-
-    >>> (
-    ...     equal_quantile([3.0, 1.0, 2.0], Level(0.5)),
-    ...     equal_quantile([0.0, 1.0], Level(0.25), "linear"),
-    ... )
-    (2.0, 0.25)
-    """
+    """``Empirical(risks, interpolation=interpolation).quantile(level)`` of finite risks."""
     ordered = sorted(risks)
     shares = shares_of_ranks(len(ordered), level, interpolation)
     pivot = ordered[shares[0][0]]

@@ -36,7 +36,6 @@ class Moments(NamedTuple):
 
     @property
     def mean(self) -> Tensor:
-        """R̄, shape ``(..., 1)``."""
         return self.pivot + self.mean_offset
 
 

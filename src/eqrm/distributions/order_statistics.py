@@ -29,9 +29,6 @@ def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
     For equal weights (None) this is the usual interpolation at position α(m−1) (numpy's
     ``linear``). With weights p it spreads a window of width 1/n over the cumulative
     weights, n = 1/Σp², so that a domain of weight 0 is ignored (Akinshin 2023).
-
-    >>> linear_mix(torch.zeros(5, dtype=torch.float64), None, 0.3)
-    tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)
     """
     if weights is None:
         position = alpha * (risks.shape[-1] - 1)
@@ -51,11 +48,7 @@ def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
 
 
 def tail_mix(risks: Tensor, weights: Tensor | None, tail: float) -> Tensor:
-    """Weights over the sorted risks of the mean of the worst ``tail`` share of domains.
-
-    >>> tail_mix(torch.zeros(4, dtype=torch.float64), None, 0.375)
-    tensor([0.0000, 0.0000, 0.3333, 0.6667], dtype=torch.float64)
-    """
+    """Weights over the sorted risks of the mean of the worst ``tail`` share of domains."""
     if weights is None:
         size = risks.shape[-1]
         above = torch.arange(size - 1, -1, -1, dtype=torch.float64, device=risks.device)

@@ -30,7 +30,6 @@ class Launcher:
         warps: int = 4,
         **options: bool,
     ) -> None:
-        """Launch this many programs of ``warps`` warps each."""
         places = [tensor.data_ptr() for tensor in tensors]
         key = (
             tensors[0].device,

@@ -83,7 +83,6 @@ class DomainAdversary(Objective):
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> Predictor:
-        """Build the discriminator; the predictor itself stays as it is."""
         super().prepare(predictor, num_domains)
         sizes = [input_size(predictor.head), *[self.width] * (self.depth - 1), num_domains]
         where = next(predictor.parameters())
@@ -125,7 +124,6 @@ class DomainAdversary(Objective):
         return loss
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        """The discriminator's updates, then the predictor's against it."""
         self.require_domains(len(batch.rows_by_domain()), "the batch")
         for _ in range(self.discriminator_steps):
             with torch.no_grad():

@@ -107,10 +107,6 @@ def label_weights(y: Tensor, domains: Tensor, num_domains: int) -> Tensor:
 
     y is (n, labels), NaN where a label is missing. With these weights the risk of a domain is the
     mean over all labels there that are present, whichever examples they belong to.
-
-    >>> nan = float("nan")
-    >>> label_weights(torch.tensor([[1.0, nan], [0.0, 1.0]]), torch.tensor([0, 0]), 1)
-    tensor([0.6667, 1.3333])
     """
     labels = (~y.isnan()).reshape(len(y), -1).sum(1).to(torch.float32)
     totals = labels.new_zeros(2, num_domains)

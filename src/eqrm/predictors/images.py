@@ -52,7 +52,6 @@ class ImageScaling(nn.Module):
         self.register_buffer("std", torch.tensor(std).reshape(shape), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Scaled images, (n, channels, height, width), in the dtype of the statistics."""
         return (as_fractions(images, self.mean.dtype) - self.mean) / self.std
 
 
@@ -66,7 +65,6 @@ class FrozenBatchNorm(_BatchNorm):
 
     @classmethod
     def of(cls, layer: _BatchNorm) -> FrozenBatchNorm:
-        """A frozen layer with the parameters and statistics of ``layer``."""
         frozen = cls(layer.num_features, layer.eps, layer.momentum, layer.affine)
         frozen = frozen.to(layer.running_mean.device, layer.running_mean.dtype)  # type: ignore[union-attr]
         frozen.load_state_dict(layer.state_dict())

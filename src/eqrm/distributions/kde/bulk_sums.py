@@ -83,7 +83,6 @@ class BulkSums(KernelSums):
 
     @property
     def size(self) -> int:
-        """The number of kernels."""
         return self.equation.centred.size
 
 

@@ -221,7 +221,6 @@ class BinnedSums(BulkSums):
         return [each / self.size for each in native.sums_of_bins(self.table, shift, -step)]
 
     def _fill(self, middle: float) -> None:
-        """Put the risks in bins about a point."""
         count = round(2.0 * FARTHEST_BIN * BINS_PER_BANDWIDTH)
         unit = BINS_PER_BANDWIDTH / self.equation.bandwidth
         shift = (FARTHEST_BIN - middle) * BINS_PER_BANDWIDTH - unit * self.offset

@@ -91,7 +91,6 @@ class Equation(NamedTuple):
 
     @property
     def shares(self) -> Array:
-        """p_i, whether given or equal."""
         return equal_weights(self.centred.size) if self.weights is None else self.weights
 
     def near_root(self) -> float:
@@ -151,7 +150,6 @@ class KernelSums(ABC):
 
     @property
     def start(self) -> float:
-        """Where to begin."""
         return self.equation.near_root()
 
     def bracket(self) -> tuple[float, float]:

@@ -29,8 +29,12 @@ OfRisks = Callable[[Tensor, Tensor | None], Tensor]
 """An objective: from risks (m,) and their weights, or None, to a number."""
 
 PRIOR_FREEDOM = 200.0
-"""Examples that the variance of the losses in all domains is worth against a domain's own; chosen by
-simulation (docs/decisions.md)."""
+"""How many examples the variance of the losses in all domains is worth against a domain's own.
+
+With skewed losses a domain whose risk is low by chance also has a low variance by chance, and
+would get too much weight; with a common variance for all, domains that really are noisier would
+get too much. Chosen by simulation.
+"""
 GRIDS, GRID = 3, 32
 """How many grids of how many values of V enclose the maximum, before two Newton steps."""
 BINS = 256

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.seen_domains import SEEN, SeenDomains
-from eqrm.data.tables.columns import absent_in
+from eqrm.data.tables.columns import missing_in
 from eqrm.data.tables.kinds import TRUTH
 from eqrm.data.tables.preprocessor import PREDICTION, TablePreprocessor
 from eqrm.data.tables.reading import read_as_stored, read_domains, read_texts
@@ -144,7 +144,7 @@ def _of_all_rows(flags: NDArray[np.bool_], named: NDArray[np.bool_], column: str
 
 def _in_words(flags: NDArray[Any]) -> NDArray[np.str_]:
     """Flags as a CSV file holds them."""
-    return np.where(absent_in(flags), "", np.where(flags.astype(bool), "true", "false"))
+    return np.where(missing_in(flags), "", np.where(flags.astype(bool), "true", "false"))
 
 
 def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:

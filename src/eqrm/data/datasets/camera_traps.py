@@ -85,8 +85,6 @@ def iwildcam(
     The folder ``iwildcam_v2.0`` holds ``metadata.csv`` (a row per image), ``categories.csv`` and
     the images in ``train/``, whatever split they belong to. A domain is a camera trap, named by its
     ``location_remapped``. x is (n, 3, size, size) bytes (WILDS uses 448), y one of 182 species.
-    ``split`` is ``"all"`` (the traps of ``"train"``, ``"val"`` and ``"test"``, which are then
-    parts), one of these, or ``"id_val"`` or ``"id_test"``, other days of the traps of training.
     """
     one_of(split, ("all", *SPLITS), "split")
     wanted = WHOLE_DOMAINS if split == "all" else (split,)

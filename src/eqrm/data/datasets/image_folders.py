@@ -61,7 +61,7 @@ def data_of_images(
     one_of(resident, RESIDENT, "value of resident")
     files, labels, domains = zip(*rows, strict=True)
     images = ImageFiles(source, files, size)
-    fits = images.memory <= min(RESIDENT_BYTES, _free_memory() // 2)
+    fits = len(images) * 3 * size**2 <= min(RESIDENT_BYTES, _free_memory() // 2)
     in_memory = resident == "always" or (resident == "auto" and fits)
     x = images.in_memory() if in_memory else images
     return DomainData.from_arrays(x, torch.tensor(labels), domains, **rest)
@@ -125,11 +125,6 @@ class ImageFiles:
         for part in progress(torch.arange(len(self)).split(256), "Reading images"):
             found[part[0] : part[-1] + 1] = self[part]
         return found
-
-    @property
-    def memory(self) -> int:
-        """How many bytes all images take."""
-        return len(self) * 3 * self.size**2
 
     def _content(self, name: str) -> bytes:
         if self.source.is_dir():

@@ -153,13 +153,9 @@ def colored_mnist(
 ) -> DomainData:
     """Digits below 5 or not, in red or green; the colour is correlated with the label.
 
-    A domain is the probability that the colour is flipped, and is named by it. Colour predicts the
-    label better than shape in the domains ``0.1`` and ``0.2``, and misleads in ``0.9``. x is (n, 2,
-    size, size) in [0, 1], y is 0 or 1. The domains of ``flips`` share 50,000 of MNIST's training
-    digits (the other 10,000 with ``split="validation"``), those of ``test_flips`` the test digits.
-    A label is wrong with probability ``label_noise``; with 0.25, shape predicts at most 75%.
-    ``size`` is 28, or 14 for every second pixel. ``seed`` decides which digits go where, and every
-    flip.
+    A domain is the probability that the colour is flipped, and is named by it. x is (n, 2, size,
+    size) in [0, 1], y is 0 or 1, and wrong with probability ``label_noise``. ``size`` is 28, or 14
+    for every second pixel. ``seed`` decides which digits go where, and every flip.
     """
     one_of(split, SPLITS, "split")
     if size not in (14, 28):

@@ -47,12 +47,9 @@ def molecules(
     """Molecules of a CSV file by Murcko scaffold.
 
     y is (n, tasks), NaN where a label is missing; ``tasks`` are by default all columns but SMILES
-    and names. x are graphs, or Morgan fingerprints of radius 2 and length ``bits``. ``acyclic`` is
-    as for :func:`~eqrm.data.datasets.chemistry.scaffold_domains`; molecules that RDKit cannot read
-    or that have no label are left out with a warning, or refused (``unparseable``), and domains of
-    fewer than ``min_examples`` are left out. ``parts`` are shares of the scaffolds that are drawn
-    as the parts ``val`` and ``test``; the others are ``train``. The first call keeps what RDKit
-    said in the cache folder.
+    and names. x are graphs, or Morgan fingerprints of radius 2 and length ``bits``. ``parts`` are
+    shares of the scaffolds that are drawn as the parts ``val`` and ``test``; the others are
+    ``train``. docs/data.md describes the other settings.
     """
     if parts is not None:
         refuse_unknown(parts, PARTS, "parts", "part")

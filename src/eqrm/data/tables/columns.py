@@ -77,14 +77,23 @@ def _of_objects(array: Column, name: object) -> Column:
     )
 
 
-def missing_in(column: Column) -> NDArray[np.bool_]:
-    """Where a column has no value: NaN among numbers, NaT among dates, blanks among text."""
-    if is_numbers(column):
-        return np.isnan(column)
-    if is_dates(column):
-        return np.isnat(column)
-    found: NDArray[np.bool_] = np.char.strip(column) == ""
-    return found
+def missing_in(part: Any) -> NDArray[np.bool_]:
+    """Where a column of any kind has no value: NaN, NaT, None, and blanks among text."""
+    array = np.asarray(part)
+    tests: dict[str, Any] = {
+        "f": np.isnan,
+        "M": np.isnat,
+        "U": lambda texts: np.char.strip(texts) == "",
+    }
+    if array.dtype.kind in tests:
+        found: NDArray[np.bool_] = tests[array.dtype.kind](array)
+        return found
+    if array.dtype.kind != "O":
+        return np.zeros(len(array), dtype=bool)
+    values = array.tolist()
+    if not any(map(is_missing, set(values))):  # which are few
+        return np.zeros(len(values), dtype=bool)
+    return np.fromiter(map(is_missing, values), dtype=bool, count=len(values))
 
 
 def number_of(text: str) -> float | None:
@@ -106,22 +115,9 @@ def is_padded(text: str) -> bool:
     return len(digits) > 1 and digits[0] == "0" and digits[1].isdigit()
 
 
-def absent_in(part: Any) -> NDArray[np.bool_]:
-    """Where a column of any kind has no value."""
-    array = np.asarray(part)
-    if array.dtype.kind in "fMU":
-        return missing_in(array)
-    if array.dtype.kind != "O":
-        return np.zeros(len(array), dtype=bool)
-    values = array.tolist()
-    if not any(map(is_missing, set(values))):  # which are few
-        return np.zeros(len(values), dtype=bool)
-    return np.fromiter(map(is_missing, values), dtype=bool, count=len(values))
-
-
 def refuse_missing(what: str, part: Any) -> None:
     """Raise if rows have no target, domain, order or weight; rows are counted from 1."""
-    rows = np.flatnonzero(absent_in(part))
+    rows = np.flatnonzero(missing_in(part))
     if rows.size:
         raise DomainDataError(
             f"{what} missing in {rows.size:,} of {len(part):,} rows (first: row {rows[0] + 1:,}). "

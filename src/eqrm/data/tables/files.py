@@ -159,13 +159,6 @@ class TableFiles:
         schemas = list(by_file.values())
         return all(schema == schemas[0] for schema in schemas)
 
-    def refuse_growth(self) -> None:
-        """Raise if Parquet files state far more values than files of their size hold."""
-        sql = "SELECT sum(num_rows) FROM parquet_file_metadata($files)"
-        (rows,) = self.run(sql).fetchone()
-        stored = sum(path.stat().st_size for path in self.files)
-        refuse_growth(self.files[0], int(rows or 0) * len(self.types) * 8, stored)
-
     def column(self, name: str) -> str:
         """A column as an identifier in SQL; a name that does not exist is refused."""
         if name not in self.types:
@@ -268,8 +261,11 @@ def opened(
             files = [with_even_line_ends(path, separator, Path(folder)) for path in files]
         try:
             table = TableFiles(connection, tuple(files), kind, separator, progress)
-            if kind == "parquet":
-                table.refuse_growth()
+            if kind == "parquet":  # files may state far more values than their size holds
+                sql = "SELECT sum(num_rows) FROM parquet_file_metadata($files)"
+                (rows,) = table.run(sql).fetchone()
+                stored = sum(path.stat().st_size for path in files)
+                refuse_growth(files[0], int(rows or 0) * len(table.types) * 8, stored)
             yield table
         finally:
             connection.close()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import Problems
-from eqrm.data.tables.columns import Column, absent_in
+from eqrm.data.tables.columns import Column, missing_in
 from eqrm.data.tables.encoded_columns import kind_held
 from eqrm.data.tables.files import opened
 from eqrm.data.tables.frames import refuse_absent
@@ -153,7 +153,7 @@ def _joined(columns: Mapping[str, Column], names: Sequence[str]) -> Column | Non
     """The domains that columns name; None in rows where one of several has none."""
     if len(names) == 1 or any(name not in columns for name in names):
         return columns.get(names[0])
-    gone = np.logical_or.reduce([absent_in(columns[name]) for name in names])
+    gone = np.logical_or.reduce([missing_in(columns[name]) for name in names])
     whole = np.full(len(gone), None, dtype=object)
     what = f"The domains ({' and '.join(names)!r})"
     if not gone.all():
@@ -165,7 +165,7 @@ def _complete(
     features: Mapping[str, Column], parts: Mapping[str, Any]
 ) -> tuple[dict[str, Column], dict[str, Any], tuple[str, ...]]:
     """Features and parts without rows that lack one of the parts, and a note about these."""
-    gone = np.logical_or.reduce([absent_in(part) for part in parts.values() if part is not None])
+    gone = np.logical_or.reduce([missing_in(part) for part in parts.values() if part is not None])
     note = (
         f"{counted(int(gone.sum()), 'row')} of {len(gone):,} without a target, domain, order or "
         f"weight are left out ({Setting('skip_incomplete', True)})."
@@ -243,7 +243,7 @@ def read_domains(
             return None
         held: Any = _joined(source.read(dict.fromkeys(names, DOMAIN), problems), names)
         problems.refuse(source.label, alone=True)
-    named = ~absent_in(held)
+    named = ~missing_in(held)
     held = held if named.all() else held[named]
     return number_domains(held, what=f"The domains ({' and '.join(names)!r})"), named
 

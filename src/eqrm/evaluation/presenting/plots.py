@@ -149,26 +149,22 @@ def given_or_new_axes(axes: Axes | None) -> Axes:
     return pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")[1]
 
 
-def write_figures(
-    predictors: Mapping[str, MeasuredRisks], folder: Path, level: Level | None = None
-) -> list[Path]:
+def write_figures(predictors: Mapping[str, MeasuredRisks], folder: Path, level: Level) -> None:
     """The CDFs of all predictors, and PDF with CDF of each (the paper's Figures 4 and 1c).
 
     Files are numbered in the order of the predictors, because names are not to be trusted in
-    paths. Returns what was written.
+    paths.
     """
     figures = {"risk-cdfs": draw_cdfs_and_tails(predictors)}
     for number, found in enumerate(predictors.values(), start=1):
-        drawn = draw_risk_distribution(KDE(torch.from_numpy(found.risks)), level or Level(0.9))
+        drawn = draw_risk_distribution(KDE(torch.from_numpy(found.risks)), level)
         figures[f"risk-distribution-{number}"] = drawn
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
     with ExitStack() as outputs:
         for stem, figure in figures.items():
             for kind in ("svg", "pdf"):
-                written.append(folder / f"{stem}.{kind}")
-                save_figure(figure, outputs.enter_context(whole_file(written[-1])))
-    return written
+                path = folder / f"{stem}.{kind}"
+                save_figure(figure, outputs.enter_context(whole_file(path)))
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -210,11 +206,7 @@ def shades(number: int) -> list[str]:
 
 
 def plain_label(name: str) -> str:
-    """A name as matplotlib shows it unchanged: no formulas, and no underscore that hides it.
-
-    >>> plain_label("$x$"), plain_label("_a") == "\N{NO-BREAK SPACE}_a"
-    ('\\\\$x\\\\$', True)
-    """
+    """A name as matplotlib shows it unchanged: no formulas, and no underscore that hides it."""
     shown = shortened(name, 40).replace("$", r"\$")
     return f"\N{NO-BREAK SPACE}{shown}" if shown.startswith("_") else shown
 

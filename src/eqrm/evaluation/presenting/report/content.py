@@ -298,11 +298,7 @@ def _ends(rows: list[ShownModel], kept: int) -> Any:
 
 
 def as_safe_json(content: Any) -> str:
-    r"""JSON for the inside of a ``script`` element: nothing in it can end the element.
-
-    >>> as_safe_json({"a": "</script>"})
-    '{"a":"\\u003c/script\\u003e"}'
-    """
+    """JSON for the inside of a ``script`` element: nothing in it can end the element."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return printable(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text), lines=False)
 

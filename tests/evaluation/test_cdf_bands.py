@@ -45,14 +45,6 @@ def test_the_exact_band_achieves_what_was_asked_and_no_more(m: int, confidence: 
     assert np.all(np.diff(band.lower) >= 0)
 
 
-def test_the_exact_band_is_narrower_in_the_tail_than_dkw() -> None:
-    exact, dkw = (cdf_band(np.arange(500.0), 0.95, method) for method in ("exact", "dkw"))
-    assert dkw.quantile_limits(0.95)[1] - 475 > 1.5 * (exact.quantile_limits(0.95)[1] - 475)
-    assert math.isinf(dkw.quantile_limits(0.99)[1])
-    assert exact.quantile_limits(0.985)[1] == 499.0
-    assert (exact.upper - exact.lower).mean() < (dkw.upper - dkw.lower).mean()
-
-
 def test_limits_at_points_and_quantiles_belong_together() -> None:
     risks = np.sort(np.random.default_rng(0).lognormal(size=200))
     band = cdf_band(risks)

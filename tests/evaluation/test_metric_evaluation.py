@@ -25,9 +25,14 @@ def world():
     return domains, labels, scores
 
 
-def test_every_domain_and_all_examples_are_measured(world):
+@pytest.fixture(scope="module")
+def found(world):
     domains, labels, scores = world
-    found = eqrm.evaluate(metric="roc-auc", domains=domains, labels=labels, predictions=scores)
+    return eqrm.evaluate(metric="roc-auc", domains=domains, labels=labels, predictions=scores)
+
+
+def test_every_domain_and_all_examples_are_measured(world, found):
+    domains, labels, scores = world
     for name, each in scores.items():
         one = found.metrics[name]
         assert one.pooled.value == pytest.approx(roc_auc_score(labels, each), abs=1e-13)
@@ -41,9 +46,7 @@ def test_every_domain_and_all_examples_are_measured(world):
         assert found.means()[name].value == pytest.approx(np.mean(expected), abs=1e-13)
 
 
-def test_intervals_over_domains_are_those_of_risks(world):
-    domains, labels, scores = world
-    found = eqrm.evaluate(metric="roc-auc", domains=domains, labels=labels, predictions=scores)
+def test_intervals_over_domains_are_those_of_risks(found):
     risks = found["ERM"].risks
     mean, quantile, _ = risk_intervals(risks, [0.5], 0.9)
     cell = found.means(0.9)["ERM"]
@@ -56,16 +59,13 @@ def test_intervals_over_domains_are_those_of_risks(world):
     assert list(found.compare("EQRM")) == ["ERM"]
 
 
-def test_certificates_are_about_the_measured_metric_alone(world):
-    domains, labels, scores = world
-    given = {"domains": domains, "labels": labels, "predictions": scores}
-    risks = eqrm.evaluate(metric="roc-auc", **given)
-    assert risks.loss == "1 − roc-auc"
-    assert risks.certificate(0.9).bound == quantile_bound(risks["ERM"].risks, 0.9).bound
-    assert risks.noise == {"ERM": None, "EQRM": None}
-    assert Evaluation.from_dict(risks.to_dict()).to_dict() == risks.to_dict()
+def test_certificates_are_about_the_measured_metric_alone(found):
+    assert found.loss == "1 − roc-auc"
+    assert found.certificate(0.9).bound == quantile_bound(found["ERM"].risks, 0.9).bound
+    assert found.noise == {"ERM": None, "EQRM": None}
+    assert Evaluation.from_dict(found.to_dict()).to_dict() == found.to_dict()
     with pytest.raises(SettingError, match="bounds"):
-        risks.certificate(0.9, true_risk=True)
+        found.certificate(0.9, true_risk=True)
 
 
 def test_a_mean_is_not_bounded_beyond_the_range_of_the_metric():

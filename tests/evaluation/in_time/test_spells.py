@@ -13,7 +13,6 @@ from studies.domains_in_time.worlds import (
     ar_world,
     autoregressive,
     regime_world,
-    spell_worlds,
 )
 
 from eqrm.errors import TooFewDomainsError
@@ -116,17 +115,3 @@ def test_regimes_have_the_likelihood_summed_over_all_their_paths() -> None:
         total += chance * float(np.prod(density[range(4), path]))
     found = _in_regimes(ranks[None], np.array([stay]), ((mixture,), (four,)))
     assert found[0][0, 0, 0] == pytest.approx(np.log(total))
-
-
-NOTHING_PROMISED = [
-    world
-    for world in spell_worlds()
-    if not world.expected and not world.name.startswith("bad regime")
-]
-"""Strong serial correlation and seasons; ``python -m studies domains-in-time`` judges others."""
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("world", NOTHING_PROMISED, ids=lambda world: world.name)
-def test_few_bounds_are_wrong_in_500_worlds_of_which_nothing_is_promised(world: InTime) -> None:
-    assert spell_coverage(world, 200, worlds=500, seed=1802).wrong <= 0.08

@@ -61,21 +61,3 @@ def published_quantile(risks: Tensor, alpha: float, log_tail: float | None = Non
         # int() of a tensor waits for the device: one host synchronisation a step.
         ends[int(kernel_cdf(middle, risks, bandwidth) > alpha)] = middle
     return middle
-
-
-def lean_quantile(risks: Tensor, alpha: float) -> Tensor:
-    """The same bisection stripped of ``torch.distributions``: one erfc a step, no checks.
-
-    Not what was published, but what a careful reader of Algorithm 1 could write; printed beside
-    it so that the ratio does not rest on the cost of argument checks.
-    """
-    bandwidth = gaussian_optimal(risks)
-    shift = bandwidth * float(torch.special.ndtri(torch.tensor(alpha, dtype=torch.float64)))
-    ends = [risks.min() + shift, risks.max() + shift]
-    middle = 0.5 * (ends[0] + ends[1])
-    scale = -math.sqrt(0.5) / bandwidth
-    for _ in range(STEPS):
-        middle = 0.5 * (ends[0] + ends[1])
-        cdf = 0.5 * torch.erfc((middle - risks) * scale).mean()
-        ends[int(cdf > alpha)] = middle
-    return middle

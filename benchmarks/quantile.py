@@ -4,8 +4,7 @@
 
 Competitors, all in one process and taking turns:
 
-(a) Algorithm 1 as published: 32 steps of bisection under autograd (benchmarks/published.py), and
-    the same without ``torch.distributions`` ("lean"), which nobody published;
+(a) Algorithm 1 as published: 32 steps of bisection under autograd (benchmarks/published.py);
 (b) scipy's gaussian_kde inverted by brentq: the value only, it has no gradient;
 (c) the plain mean of the risks, forward and backward: the least that any objective can cost;
 (d) every other bandwidth rule against the default one, up to 1000 risks.
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from memory import measure_memory, print_memory
-from published import lean_quantile, published_quantile
+from published import published_quantile
 from scipy.optimize import brentq
 from scipy.stats import gaussian_kde
 from tables import aligned, busy_warning, measured_on
@@ -127,7 +126,6 @@ def competitors(m: int, level_text: str) -> dict[str, Callable[[], object]]:
     if level_text != DEEP and m <= LARGEST_FOR_BISECTION:
         alpha = level.alpha
         actions["published"] = forward_backward(lambda r: published_quantile(r, alpha))
-        actions["lean"] = forward_backward(lambda r: lean_quantile(r, alpha))
     if level_text != DEEP and m <= LARGEST_FOR_SCIPY:
         actions["scipy"] = lambda: scipy_quantile(values, level.alpha)
     return actions
@@ -144,7 +142,7 @@ def measure_row(m: int, level: str, quick: bool) -> Row:
         pause=0.01 if few else 0.05,
     )
     clock = time.process_time if few else time.perf_counter
-    slow = dict.fromkeys(("published", "lean", "scipy"), min(rounds, ROUNDS_OF_SLOW))
+    slow = dict.fromkeys(("published", "scipy"), min(rounds, ROUNDS_OF_SLOW))
     return Row(
         m,
         level,
@@ -197,15 +195,15 @@ def _number(value: float, digits: int = 3) -> str:
 
 def print_rows(rows: list[Row]) -> None:
     """Milliseconds and ratios, a line per number of domains and level."""
-    header = ["m", "level", "eqrm ms", "published", "lean", "scipy", "mean"]
-    header += ["published/eqrm", "lean/eqrm", "scipy/eqrm", "eqrm/mean"]
+    header = ["m", "level", "eqrm ms", "published", "scipy", "mean"]
+    header += ["published/eqrm", "scipy/eqrm", "eqrm/mean"]
     cells = []
     for row in rows:
         times = [
             _number(row.timings[name].milliseconds) if name in row.timings else "-"
-            for name in ("eqrm", "published", "lean", "scipy", "mean")
+            for name in ("eqrm", "published", "scipy", "mean")
         ]
-        ratios = [_number(row.ratio(name, "eqrm")) for name in ("published", "lean", "scipy")]
+        ratios = [_number(row.ratio(name, "eqrm")) for name in ("published", "scipy")]
         cells.append([f"{row.m}", row.level, *times, *ratios, _number(row.ratio("eqrm", "mean"))])
     print(aligned(header, cells))
 
@@ -219,21 +217,6 @@ def growth(rows: list[Row], name: str = "eqrm") -> list[tuple[str, int, int, flo
             ratio = large.timings[name].median / small.timings[name].median
             found.append((level, small.m, large.m, ratio))
     return found
-
-
-def print_growth(rows: list[Row]) -> None:
-    """How the cost grows between neighbouring sizes, with the exponent of m."""
-    cells = [
-        [
-            level,
-            f"{small} -> {large}",
-            f"{large / small:.1f}x",
-            f"{ratio:.2f}x",
-            f"{math.log(ratio) / math.log(large / small):.2f}",
-        ]
-        for level, small, large, ratio in growth(rows)
-    ]
-    print(aligned(["level", "domains", "risks grow", "time grows", "exponent"], cells))
 
 
 def at_least(bound: float, text: str, values: list[float]) -> Verdict:
@@ -288,8 +271,6 @@ def measured_part(part: str, quick: bool) -> list[Verdict]:
             rows.append(measure_row(m, level, quick))
             print(f"  measured m = {m}, level {level}", file=sys.stderr, flush=True)
     print_rows(rows)
-    print()
-    print_growth(rows)
     return speed_verdicts(rows)
 
 

@@ -83,19 +83,15 @@ def budgets_of(root: Path) -> dict[str, int]:
 
 
 def problems(parts: Iterable[Part], budgets: Mapping[str, int]) -> list[str]:
-    """A sentence for each part over its budget, and for budgets of nothing."""
-    by_field = {part.field: part for part in parts}
-    found = [
-        f"{TABLE} has {field!r}, which nothing is counted by; use {', '.join(by_field)}"
-        for field in sorted(set(budgets) - set(by_field))
-    ]
-    for field, most in budgets.items():
-        part = by_field.get(field)
-        if part is not None and part.size > most:
+    """A sentence for each part over its budget."""
+    found = []
+    for part in parts:
+        most = budgets.get(part.field)
+        if most is not None and part.size > most:
             found.append(
                 f"{part.name} has {part.size:,} {part.unit}, {part.size - most:,} more than its "
                 f"budget of {most:,}. Remove or merge what is no longer needed ('make size' shows "
-                f"all parts); if the growth is meant, raise {field} under {TABLE} of "
+                f"all parts); if the growth is meant, raise {part.field} under {TABLE} of "
                 "pyproject.toml and say why in the commit."
             )
     return found

@@ -1,13 +1,17 @@
-"""What tests of many runs share: three small domains, small networks, how far two are apart."""
+"""What tests of many runs share: three small domains, networks, a run by itself, distances."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import torch
+from studies.many_runs.train_many import Run
 
-from eqrm.data import DomainData
+from eqrm.data import DomainBatches, DomainData
 from eqrm.predictors import MLP
+from eqrm.training import Trainer, TrainingSettings
+from eqrm.training.state import seed_everything
 
 
 def world(seed: int = 0, counts: tuple[int, ...] = (60, 45, 52)) -> DomainData:
@@ -30,3 +34,17 @@ def small(dropout: float = 0.0) -> Callable[[], MLP]:
 def difference(one: MLP, other: MLP) -> float:
     pairs = zip(one.parameters(), other.parameters(), strict=True)
     return max(float((a.double() - b.double()).abs().max().detach()) for a, b in pairs)
+
+
+def alone(run: Run, data: DomainData, k: int | None, network: Callable[[], MLP]) -> MLP:
+    """The run as the trainer makes it."""
+    seed_everything(run.seed)
+    settings = TrainingSettings(seed=run.seed, device="cpu", tensorboard=False)
+    batches = DomainBatches(data, None, k, seed=run.seed)
+    fitted = Trainer(network().double(), data, run.phases, batches, settings=settings).fit()
+    assert isinstance(fitted.predictor, MLP)
+    return fitted.predictor
+
+
+def in_double(data: DomainData) -> DomainData:
+    return dataclasses.replace(data, x=data.x.double())

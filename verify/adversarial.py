@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from verify.registry import Options, Result, check, package_environment, passed, run_program
+from verify.registry import ROOT, Options, Result, answer_of, check, passed
 
+from adversarial.file_kinds import KINDS
+from adversarial.files_in_a_child import judged_in_children
 from adversarial.fuzzing import VECTORS, judged_for, judged_vectors
 from adversarial.thread_counts import BOUNDS, difference
 from eqrm.distributions.kde import native
@@ -34,6 +36,37 @@ def risk_vectors(options: Options) -> Result:
     )
 
 
+FILES = 1100
+"""Fifty of each kind."""
+
+
+@check(
+    "adversarial.files",
+    "damaged and forged files: no crash, no hang over 10 s, at most 4 GiB, no wrong answer",
+)
+def forged_files(options: Options) -> Result:
+    os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("src", "tests"))
+    size = -(-FILES // options.workers)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as pool:
+        parts = list(
+            pool.map(
+                lambda part: judged_in_children(Path(folder) / str(part), part * size, size),
+                range(options.workers),
+            )
+        )
+    outcomes = sum((part[0] for part in parts), Counter[str]())
+    problems = [problem for part in parts for problem in part[1]]
+    peak = max(part[2] for part in parts)
+    told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
+    number = sum(outcomes.values())
+    return passed(
+        number >= FILES and not problems,
+        f"{number:,} files of {len(KINDS)} kinds: {told}; {len(problems)} problems; "
+        f"at most {peak / (1 << 30):.1f} GiB",
+        problems=problems[:100],
+    )
+
+
 KILLS = {"training": 220, "sweeps": 130, "watches": 450, "reports": 200}
 """How many processes of each kind are killed at least."""
 
@@ -45,12 +78,8 @@ KILLS = {"training": 220, "sweeps": 130, "watches": 450, "reports": 200}
 )
 def kills(options: Options) -> Result:
     def killed(area: str) -> dict[str, int]:
-        command = [sys.executable, "-m", "adversarial.kills", area, str(KILLS[area]), "1"]
-        environment = package_environment(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-        finished = run_program(options, f"kills-{area}", command, environment)
-        if finished.code:
-            raise RuntimeError(f"{area}: {finished.last_lines()}; see {finished.log}")
-        found: dict[str, int] = json.loads(finished.log.read_text().splitlines()[-1])
+        told = answer_of(options, f"kills-{area}", "adversarial.kills", area, str(KILLS[area]), "1")
+        found: dict[str, int] = json.loads(told)
         return found
 
     with ThreadPoolExecutor(options.workers) as pool:
@@ -69,12 +98,7 @@ def kills(options: Options) -> Result:
     "10,000 steps with constant memory, 500 evaluations without an open file left",
 )
 def leaks(options: Options) -> Result:
-    finished = run_program(
-        options, "leaks", [sys.executable, "-m", "adversarial.leaks", "10000", "500"]
-    )
-    if finished.code:
-        raise RuntimeError(f"{finished.last_lines()}; see {finished.log}")
-    found = json.loads(finished.log.read_text().splitlines()[-1])
+    found = json.loads(answer_of(options, "leaks", "adversarial.leaks", "10000", "500"))
     told = "; ".join(
         f"{each['done']:,} {name}: memory grown by {each['grown']:.1f} MB (bound {MEGABYTES}) of "
         f"{each['megabytes_early']:.0f}, open files {each['files_before']} before and "
@@ -104,12 +128,8 @@ def thread_counts(options: Options) -> Result:
         folders = []
         for threads in (*THREADS, THREADS[-1]):
             folders.append(Path(temporary) / str(len(folders)))
-            command = [sys.executable, "-m", "adversarial.thread_counts", str(folders[-1])]
-            number = str(threads)
-            environment = package_environment(OMP_NUM_THREADS=number, MKL_NUM_THREADS=number)
-            finished = run_program(options, "thread-counts", command, environment)
-            if finished.code:
-                raise RuntimeError(f"{finished.last_lines()}; see {finished.log}")
+            place, module = str(folders[-1]), "adversarial.thread_counts"
+            answer_of(options, "thread-counts", module, place, threads=threads)
         one, *others = folders
         worst = {name: max(difference(one, each, name) for each in others) for name in BOUNDS}
         again = {name: difference(others[-2], others[-1], name) for name in BOUNDS}

@@ -138,6 +138,16 @@ def run_program(
     return Finished(finished.returncode, time.perf_counter() - start, log)
 
 
+def answer_of(options: Options, name: str, module: str, *arguments: str, threads: int = 1) -> str:
+    """The last line that a program of the tests prints; it must end well."""
+    number = str(threads)
+    environment = package_environment(OMP_NUM_THREADS=number, MKL_NUM_THREADS=number)
+    finished = run_program(options, name, [sys.executable, "-m", module, *arguments], environment)
+    if finished.code:
+        raise RuntimeError(f"{name}: {finished.last_lines()}; see {finished.log}")
+    return finished.last_lines()
+
+
 def run_tests(
     options: Options, name: str, *arguments: str, libraries: Path | None = None
 ) -> Result:

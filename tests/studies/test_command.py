@@ -13,7 +13,6 @@ from studies.outcome import Progress
 from studies.registry import study_names
 from typer.testing import CliRunner
 
-from eqrm.errors import SettingError
 from studies import __main__ as command
 from studies import registry
 from toy_study import Toy
@@ -75,11 +74,6 @@ def test_a_log_has_lines_of_progress(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     result = RUNNER.invoke(app, ["toy", "--output", str(tmp_path)])
     assert progress in result.stderr
     assert progress not in result.stdout
-
-
-def test_a_wrong_name_is_a_users_error() -> None:
-    result = RUNNER.invoke(app, ["figure-3"])
-    assert isinstance(result.exception, SettingError)
 
 
 def test_the_page_lists_every_study() -> None:

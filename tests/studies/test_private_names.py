@@ -73,22 +73,6 @@ def private_names() -> set[str]:
     return {name for name in found - public_names() if not is_module(name)}
 
 
-def test_names_are_found_however_they_are_imported() -> None:
-    source = (
-        "import eqrm\nimport eqrm.level as levels\nfrom eqrm.files import writing\n"
-        "from eqrm.text import counted as c\nfrom eqrm import Level, objectives\n"
-        "levels.as_level(0.5), writing.write_text, eqrm.Level.of(1), eqrm.level.Level\n"
-        "objectives.ERM(), self.text.counted"
-    )
-    expected = {
-        "eqrm.level.as_level",
-        "eqrm.files.writing.write_text",
-        "eqrm.text.counted",
-        "eqrm.level.Level",
-    }
-    assert {n for n in used_names(source) if not is_module(n)} - public_names() == expected
-
-
 def test_at_most_120_private_names_are_used_and_each_is_listed() -> None:
     used = private_names()
     assert 10 < len(used) <= MOST_PRIVATE

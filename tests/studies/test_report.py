@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from studies.base import write_page
-from studies.outcome import ResultTable
 from studies.registry import new_study, study_names
 
 from eqrm.errors import SettingError
@@ -84,13 +83,3 @@ def test_each_says_what_it_reproduces_and_where_its_values_come_from(name: str) 
     assert found.title
     assert found.reproduces
     assert len(found.sources) >= 2
-
-
-def test_a_table_is_aligned_and_numbers_are_to_the_right() -> None:
-    table = ResultTable("t", "Title", ["name", "value"], [["a", 1.5], ["long name", 123456.0]])
-    assert table.text().splitlines() == [
-        "Title",
-        "name           value",
-        "a                1.5",
-        "long name  1.235e+05",
-    ]

@@ -15,8 +15,7 @@ from studies.causal_recovery.run import (
     draw_ways,
     ticks_table,
 )
-from studies.causal_recovery.settings import CASES, SIGMAS, SIZES, THREE_DOMAINS, Case
-from studies.linear_worlds import ExampleWorld, changing_sigmas
+from studies.causal_recovery.settings import CASES, SIGMAS, SIZES, Case
 
 from studies.causal_recovery import checks
 
@@ -91,11 +90,6 @@ def test_where_the_paper_errs_its_predictor_has_the_higher_risk() -> None:
         theirs, ours = simulated_risks(case, case.paper), simulated_risks(case, case.truth)
         assert theirs == pytest.approx(risk, rel=0.01)
         assert ours == pytest.approx(2 / 3, rel=0.01)
-
-
-def test_three_domains_with_all_noises_changing_can_have_equal_risks() -> None:
-    moments = ExampleWorld().population(changing_sigmas(**THREE_DOMAINS))
-    assert moments.risks([1.0, 0.5]).tolist() == pytest.approx([1.5, 1.5, 1.5])
 
 
 def test_every_check_holds_at_the_quick_size(solved: list[Solved]) -> None:

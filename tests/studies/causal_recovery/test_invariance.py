@@ -26,29 +26,6 @@ def risks(sigmas: Floats, beta: tuple[float, float]) -> Floats:
     return sigmas @ [(first + second - 1) ** 2, (second - 1) ** 2, second**2]
 
 
-@pytest.mark.parametrize("count", [4, 5, 40])
-@pytest.mark.parametrize(
-    ("changing", "expected"),
-    [
-        (("X1",), (1 / 3, 2 / 3)),
-        (("X2",), (1.0, 0.0)),
-        (("X1", "X2"), (1.0, 0.0)),
-        (("Y",), (0.0, 1.0)),
-        (("X1", "Y"), (0.0, 1.0)),
-        (("X2", "Y"), None),
-        (("X1", "X2", "Y"), None),
-    ],
-)
-def test_the_cases_of_appendix_g_have_their_closed_form(
-    changing: tuple[str, ...], expected: tuple[float, float] | None, count: int
-) -> None:
-    for seed in range(10):
-        answer = minimal_invariant_risk(variances(changing, count, seed))
-        assert answer.status == ("none" if expected is None else "unique")
-        if expected is not None:
-            assert answer.coefficients == pytest.approx(expected, abs=1e-9)
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_three_domains_with_all_noises_changing_are_solved_in_squares(seed: int) -> None:
     """a = (β1+β2−1)², b = (β2−1)², c = β2² obey two linear equations: a ray, solved by hand."""

@@ -37,7 +37,7 @@ def test_the_plan_is_the_whole_protocol(vlcs: Path) -> None:
     assert len(planned.runs) == 2 * 2 * 20 * 3
     # A reader is told that networks do not start from ImageNet.
     assert any("random weights" in note for note in planned.notes)
-    assert study.given == {"dataset": "vlcs", "pretrained": False, "objectives": "erm,eqrm"}
+    assert study.given == {"dataset": "vlcs", "pretrained": "false", "objectives": "erm,eqrm"}
 
 
 def test_what_is_missing_is_said_with_its_source(

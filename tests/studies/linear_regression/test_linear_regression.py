@@ -26,7 +26,6 @@ from studies.linear_regression.settings import (
     LEVELS,
     SIZES,
     TEST_QUANTILES,
-    RegressionSettings,
     exact_coefficients,
     exact_risk,
 )
@@ -185,9 +184,3 @@ def test_the_figures_show_the_numbers_of_the_tables(findings: RegressionFindings
     assert [row[1] for row in by_name["predictors"].rows] == pytest.approx(
         findings.frontier.coefficients[:, 0].tolist()
     )
-
-
-def test_the_full_size_is_the_papers() -> None:
-    full = SIZES["full"]
-    assert (full.domains, full.rows) == (1000, 200_000)
-    assert full == RegressionSettings()

@@ -18,7 +18,6 @@ from studies.linear_sem.settings import (
     SCALES,
     SIZES,
     TASKS,
-    SemSettings,
     SemTask,
     expected_limit,
 )
@@ -28,23 +27,13 @@ pytestmark = pytest.mark.xdist_group("linear-sem")  # what is prepared once serv
 ONCE = replace(SIZES["quick"], repetitions=1)
 
 
-def found_at(size: SemSettings) -> SemFindings:
-    return run_tasks(size, seed=0, progress=lambda share, what: None)
-
-
 @pytest.fixture(scope="module")
 def findings() -> SemFindings:
-    return found_at(ONCE)
+    return run_tasks(ONCE, seed=0, progress=lambda share, what: None)
 
 
 def test_every_check_holds_in_one_repetition(findings: SemFindings) -> None:
     assert [str(check) for check in check_sem(findings, ONCE) if not check.holds] == []
-
-
-@pytest.mark.full
-def test_every_check_holds_at_the_quick_size() -> None:
-    quick = SIZES["quick"]
-    assert [str(check) for check in check_sem(found_at(quick), quick) if not check.holds] == []
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)

@@ -1,69 +1,20 @@
-"""Runs trained together against runs trained apart, and against a loop of torch's own parts."""
+"""Runs trained together against runs trained apart, and against those of the trainer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from studies.many_runs.train_many import Run, runs_of, train_many
-from torch import Tensor
 
-from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import EqrmWarning
 from eqrm.level import Level
-from eqrm.objectives import EQRM, ERM, RiskObjective
-from eqrm.objectives.loss_scaling import gradient_norm
-from eqrm.predictors.small_networks import MLP
+from eqrm.objectives import EQRM
 from eqrm.training.phases import Phase
-from eqrm.training.state import seed_everything
-from eqrm.training.trainer import Trainer
-from eqrm.training.training_settings import TrainingSettings
-from small_runs import difference, small, world
+from small_runs import alone, difference, in_double, small, world
 
 LEVELS = (Level(0.5), Level(0.9), Level(log_tail=-100), Level(log_tail=-1000))
-
-
-def one_by_one(run: Run, data: DomainData, k: int | None, network: Callable[[], MLP]) -> MLP:
-    """The same run with torch's own modules, optimizer and schedule, one step after another."""
-    seed_everything(run.seed)
-    predictor = network().double()
-    stream = DomainBatches(data, None, k, seed=run.seed)
-    optimizer = torch.optim.Adam(predictor.parameters())
-    erm_norm: float | None = None
-    for phase in run.phases:
-        if phase.fresh_optimizer:
-            optimizer = torch.optim.Adam(predictor.parameters())
-        for group in optimizer.param_groups:
-            group["lr"] = phase.learning_rate
-            group.pop("initial_lr", None)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, phase.steps)
-        objective, divisor = phase.minimised, None
-        assert isinstance(objective, RiskObjective)
-        for _ in range(phase.steps):
-            batch = data.rows(next(stream))
-            losses = predictor.losses(predictor(batch.x.double()), batch.y)
-            if erm_norm is None:
-                erm = ERM()(losses, batch.domains)
-                erm_norm = gradient_norm(erm, list(predictor.parameters()))
-            if divisor is None:
-                divisor = _divisor(phase, losses, batch.domains, predictor, erm_norm)
-            optimizer.zero_grad()
-            (objective(losses, batch.domains) / divisor).backward()
-            optimizer.step()
-            if phase.schedule == "cosine":
-                schedule.step()
-    return predictor
-
-
-def _divisor(
-    phase: Phase, losses: Tensor, domains: Tensor, predictor: MLP, erm_norm: float
-) -> float:
-    if phase.loss_scaling == "none":
-        return 1.0
-    assert isinstance(phase.minimised, RiskObjective)
-    return gradient_norm(phase.minimised(losses, domains), list(predictor.parameters())) / erm_norm
 
 
 SCALED: dict[str, Any] = {"schedule": "cosine", "loss_scaling": "gradient-norm-ratio"}
@@ -88,28 +39,14 @@ SETTINGS = {
 
 @pytest.mark.parametrize("runs", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("k", [None, 20])
-def test_together_they_become_what_each_becomes_with_torchs_own_parts(
+def test_together_they_become_what_the_trainer_makes_of_each(
     runs: list[Run], k: int | None
 ) -> None:
-    data = world()
+    data = in_double(world())
     trained = train_many(runs, data, small(), examples_per_domain=k, dtype=torch.float64)
     for position, run in enumerate(runs):
-        truth = one_by_one(run, data, k, small())
+        truth = alone(run, data, k, small())
         assert difference(trained.predictor(position), truth) < 1e-9, run
-
-
-def test_a_run_of_the_stack_is_the_run_that_the_trainer_makes() -> None:
-    data = world()
-    phases = (Phase("erm", 8, 1e-2), Phase(EQRM("1-e^-100"), 7, 3e-3, "cosine"))
-    runs = [Run(seed, phases) for seed in (3, 4)]
-    trained = train_many(runs, data, small(), examples_per_domain=20)
-    for position, seed in enumerate((3, 4)):
-        seed_everything(seed)
-        settings = TrainingSettings(seed=seed, device="cpu", tensorboard=False)
-        batches = DomainBatches(data, None, 20, seed=seed)
-        alone = Trainer(small()(), data, phases, batches, settings=settings).fit()
-        assert isinstance(alone.predictor, MLP)
-        assert difference(trained.predictor(position), alone.predictor) < 1e-5
 
 
 @pytest.mark.unmeasured
@@ -142,11 +79,11 @@ def test_a_seed_gives_the_same_bits_again_and_others_do_not_change_them() -> Non
 
 
 def test_runs_may_have_data_of_their_own() -> None:
-    data = [world(0), world(1)]
+    data = [in_double(world(0)), in_double(world(1))]
     runs = [Run(0, (Phase("erm", 6, 1e-2),), data=which) for which in (0, 1)]
     trained = train_many(runs, data, small(), dtype=torch.float64)
     for position, run in enumerate(runs):
-        truth = one_by_one(run, data[position], None, small())
+        truth = alone(run, data[position], None, small())
         assert difference(trained.predictor(position), truth) < 1e-9
 
 

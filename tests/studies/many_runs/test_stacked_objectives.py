@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-
 import pytest
 import torch
 from studies.many_runs.activations import Dropout, rectified_gradient_, rectify_
@@ -12,16 +9,12 @@ from studies.many_runs.batches import StackBatches
 from studies.many_runs.mlp import StackedMLP
 from studies.many_runs.train_many import Run, TrainedRuns, runs_of, train_many
 
-from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import SettingError
 from eqrm.level import Level
 from eqrm.objectives import EQRM, ERM, IGA, IRM, SD, GroupDRO, Objective, Superquantile, VREx
 from eqrm.predictors.small_networks import MLP
 from eqrm.training.phases import Phase
-from eqrm.training.state import seed_everything
-from eqrm.training.trainer import Trainer
-from eqrm.training.training_settings import TrainingSettings
-from small_runs import difference, small, world
+from small_runs import alone, difference, in_double, small, world
 
 TAIL = Level(log_tail=-1000)
 METHODS: dict[str, list[Objective]] = {
@@ -34,20 +27,6 @@ METHODS: dict[str, list[Objective]] = {
     "eqrm": [EQRM(Level(log_tail=-100)), EQRM(TAIL), EQRM(0.5)],
     "eqrm, published gradient": [EQRM(TAIL, options={"gradient": "bisection"}), EQRM(TAIL)],
 }
-
-
-def alone(run: Run, data: DomainData, k: int | None, network: Callable[[], MLP]) -> MLP:
-    """The run as the trainer makes it."""
-    seed_everything(run.seed)
-    settings = TrainingSettings(seed=run.seed, device="cpu", tensorboard=False)
-    batches = DomainBatches(data, None, k, seed=run.seed)
-    fitted = Trainer(network().double(), data, run.phases, batches, settings=settings).fit()
-    assert isinstance(fitted.predictor, MLP)
-    return fitted.predictor
-
-
-def in_double(data: DomainData) -> DomainData:
-    return dataclasses.replace(data, x=data.x.double())
 
 
 @pytest.mark.unmeasured

@@ -22,7 +22,6 @@ from studies.nested_domains.settings import (
     RUNS,
     NestedCase,
     NestedSettings,
-    cases,
 )
 from studies.nested_domains.worlds import (
     SIZES,
@@ -111,14 +110,6 @@ def test_averaged_e_values_are_tighter_than_twice_the_mean_p_value() -> None:
     assert found.repeated[0] < found.twice[0]
     groups = np.arange(36)
     assert twice_the_mean(groups / 36, groups, 0.9) == 35 / 36
-
-
-def test_cases_span_what_is_promised() -> None:
-    tried = list(cases())
-    assert {case.groups for case in tried} == {10, 20, 50, 100, 200}
-    assert {case.world.sizes for case in tried} == set(SIZES)
-    assert len({case.world.law.name for case in tried}) == 6
-    assert RUNS["full"].worlds == 2000
 
 
 def test_a_tiny_run_has_every_table(monkeypatch: pytest.MonkeyPatch) -> None:

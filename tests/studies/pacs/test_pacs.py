@@ -162,11 +162,3 @@ def test_missing_images_and_weights_are_said_before_anything_is_trained(
     assert "none.pth' does not exist" in weights
     with pytest.raises(DataFileError, match=r"lacks PACS.*does not exist"):
         study.run(tmp_path / "out", "quick")
-
-
-def test_every_method_is_in_the_answer_and_its_setting_on_the_page() -> None:
-    page = (DOCS / "pacs" / "README.md").read_text(encoding="utf-8")
-    answer = page.split("## ")[0]
-    for each in SIZES["full"].objectives():
-        assert each["label"] in answer
-    assert "IRM (penalty_weight 100.0)" in page

@@ -19,7 +19,6 @@ from torch import Tensor
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
-from eqrm.execution import being_transformed, has_kernels
 from eqrm.text import shortened
 
 __all__ = ["DomainRisks", "MeasuredRisks", "domain_risks"]
@@ -35,7 +34,7 @@ class DomainRisks:
 
     ``values`` (m,) are differentiable in the losses; ``counts`` (m,) are the examples of each
     domain; ``names`` are what the domains were called (0 … m−1 for integer ids). Absent
-    domains have count 0, value 0 and weight 0. ``shares`` are the weights, where they are known.
+    domains have count 0, value 0 and weight 0.
     """
 
     values: Tensor
@@ -44,15 +43,12 @@ class DomainRisks:
     all_present: bool
     losses: Tensor
     ids: Tensor
-    shares: Tensor | None = None
 
     @property
     def weights(self) -> Tensor | None:
         """1/k for each of the k domains present, 0 for the rest; None if all are present."""
         if self.all_present:
             return None
-        if self.shares is not None:
-            return self.shares
         present = (self.counts > 0).to(torch.float64)
         return present / present.sum()
 
@@ -257,12 +253,6 @@ def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = Non
         ids, names = _numbered(domains, losses)
     else:
         ids, names = _given_ids(domains, num_domains, losses), range(num_domains)
-    if num_domains is not None and not being_transformed() and has_kernels(losses):
-        from eqrm.gpu.means import DomainMeans
-
-        found = DomainMeans.apply(losses, ids, num_domains)  # type: ignore[no-untyped-call]
-        values, counts, shares = found
-        return DomainRisks(values, counts, names, False, losses, ids, shares)
     # One scatter for sums and counts: row 0 gathers losses, row 1 ones. In float64, because a
     # float32 sum of many losses drifts, and cannot count beyond 2^24.
     stacked = torch.stack([losses.to(torch.float64), torch.ones_like(losses, dtype=torch.float64)])

@@ -20,7 +20,6 @@ from torch import Tensor
 
 import eqrm
 from eqrm.distributions.kde.triton_quantile import quantile_rows
-from eqrm.gpu.means import DomainMeans
 from eqrm.objectives import ERM, GroupDRO, RiskMemory, VREx
 from eqrm.objectives.risk_objective import OnTotals, RiskObjective
 
@@ -89,22 +88,13 @@ def kinds_and_rows(all_cases: bool) -> Iterator[tuple[str, float]]:
 
 
 def batches(all_cases: bool) -> Iterator[tuple[str, float]]:
-    """Losses to risks, and losses to the quantile, with domains that are absent."""
+    """Losses to objectives, with domains that are absent."""
     for domains in (3, 20):
         generator = torch.Generator().manual_seed(domains)
         losses = torch.rand(50, generator=generator).requires_grad_()
         ids = torch.randint(0, domains - 1, (50,), generator=generator)
-        risks = eqrm.domain_risks(losses, ids, domains)
-        values, counts, weights = DomainMeans.apply(losses, ids, domains)  # type: ignore[no-untyped-call]
-        (slopes,) = torch.autograd.grad((values * torch.arange(domains)).sum(), losses)
-        true = (risks.values * torch.arange(domains)).sum()
-        yield f"means of {domains} domains", error_of((true.detach(), slopes), losses, true)
-        same = bool((counts == risks.counts).all()) and torch.allclose(values, risks.values)
-        right = risks.weights is not None and torch.allclose(weights, risks.weights)
-        yield f"counts and weights of {domains} domains", 0.0 if same and right else 1.0
-        if domains == 20 and not all_cases:
-            continue
-        kinds = objectives(domains, all_cases), objectives(domains, all_cases)
+        most = 1 if domains == 20 and not all_cases else None
+        kinds = objectives(domains, all_cases)[:most], objectives(domains, all_cases)[:most]
         for objective, twin in zip(*kinds, strict=True):
             yield from same_as_in_tensors(objective, twin, losses, ids, domains)
     ids[7] = 20

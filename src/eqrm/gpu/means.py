@@ -1,12 +1,9 @@
-"""From losses to one risk per domain on a GPU: three launches forward, one backward.
+"""Sums of losses per domain on a GPU, and the way back to the losses: a launch each.
 
-The same numbers as :func:`eqrm.risks.domain_risks` gives in tensors. Imported only where triton
-and a GPU are; Triton's interpreter runs it on a CPU, for tests.
+Imported only where triton and a GPU are; Triton's interpreter runs it on a CPU, for tests.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import triton
@@ -51,20 +48,6 @@ def _add_up(  # type: ignore[no-untyped-def]
         tl.atomic_add(totals + 2 * domains, tl.sum(first.to(tl.float64), 0))
 
 
-@triton.jit(do_not_specialize=["domains"])  # type: ignore[untyped-decorator]
-def _divide(  # type: ignore[no-untyped-def]
-    totals, risks, counts, weights, domains, BLOCK: tl.constexpr
-):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < domains
-    count = tl.load(totals + domains + at, mask=inside, other=0.0)
-    risk = tl.load(totals + at, mask=inside, other=0.0) / tl.maximum(count, 1.0)
-    share = 1.0 / tl.load(totals + 2 * domains)
-    tl.store(risks + at, risk, mask=inside)
-    tl.store(counts + at, count.to(tl.int64), mask=inside)
-    tl.store(weights + at, tl.where(count > 0.0, share, 0.0), mask=inside)
-
-
 @triton.jit(do_not_specialize=["size", "domains"])  # type: ignore[untyped-decorator]
 def _spread(  # type: ignore[no-untyped-def]
     slopes, ids, totals, gradient, size, domains, BLOCK: tl.constexpr
@@ -78,7 +61,7 @@ def _spread(  # type: ignore[no-untyped-def]
     tl.store(gradient + at, slope / count, mask=inside)
 
 
-_sums, _means, _slopes = Launcher(_add_up), Launcher(_divide), Launcher(_spread)
+_sums, _slopes = Launcher(_add_up), Launcher(_spread)
 
 
 def add_up(losses: Tensor, ids: Tensor, domains: int) -> Tensor:
@@ -100,31 +83,3 @@ def spread(slopes: Tensor, ids: Tensor, totals: Tensor, dtype: torch.dtype) -> T
         tensors = (slopes.contiguous(), ids.contiguous(), totals, gradient)
         _slopes(triton.cdiv(size, BLOCK), tensors, (size, totals.numel() // 2), (BLOCK,))
     return gradient
-
-
-class DomainMeans(torch.autograd.Function):
-    """Mean losses (m,), counts, and 1/k for each of the k domains present."""
-
-    @staticmethod
-    def forward(ctx: Any, losses: Tensor, ids: Tensor, domains: int) -> tuple[Tensor, ...]:
-        totals = add_up(losses, ids, domains)
-        risks = losses.new_empty(domains, dtype=torch.promote_types(losses.dtype, torch.float32))
-        counts, weights = ids.new_empty(domains), totals.new_empty(domains)
-        found = (totals, risks, counts, weights)
-        _means(triton.cdiv(domains, BLOCK), found, (domains,), (BLOCK,))
-        ctx.mark_non_differentiable(counts, weights)
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(ids, totals)
-        ctx.dtype = losses.dtype
-        return risks, counts, weights
-
-    @staticmethod
-    def backward(ctx: Any, slopes: Tensor | None, *_: Any) -> tuple[Tensor | None, None, None]:
-        ids, totals = ctx.saved_tensors
-        if slopes is None:
-            return None, None, None
-        domains = totals.numel() // 2
-        if torch.is_grad_enabled():
-            counts = totals[domains : 2 * domains].clamp(min=1.0)
-            return (slopes.double() / counts)[ids].to(ctx.dtype), None, None
-        return spread(slopes, ids, totals, ctx.dtype), None, None

@@ -59,16 +59,11 @@ def test_folds_have_equally_many_whole_domains_and_no_row_is_lost() -> None:
     assert set.union(*tested) == set(world.groups)
 
 
-@pytest.mark.parametrize(
-    ("splitter", "groups", "message"),
-    [
-        (DomainKFold(3), None, "needs groups"),
-        (DomainKFold(3), ["a", "a", "b", "b"], "more than the number of domains, 2"),
-    ],
-)
-def test_impossible_splits_are_refused(splitter: Any, groups: Any, message: str) -> None:
-    with pytest.raises((DomainDataError, SettingError), match=message):
-        list(splitter.split(np.zeros((4, 1)), groups=groups))
+def test_impossible_splits_are_refused() -> None:
+    with pytest.raises(DomainDataError, match="needs groups"):
+        list(DomainKFold(3).split(np.zeros((4, 1))))
+    with pytest.raises(SettingError, match="more than the number of domains, 2"):
+        list(DomainKFold(3).split(np.zeros((4, 1)), groups=list("aabb")))
 
 
 def risks_by_hand(model: Any, world: World) -> Any:

@@ -19,9 +19,6 @@ from cases import in_full
 from cli.commands import hospitals, run, run_once
 from eqrm.data import Table
 from eqrm.estimators.selection import surrogates
-from eqrm.tabular.plan import TrainingPlan
-from eqrm.tabular.preparation import prepare
-from eqrm.tabular.training import train_prepared
 from eqrm.tabular.wording import models_table
 from tabular.shifting_world import plan_of, trained_on
 
@@ -245,8 +242,7 @@ def test_no_domain_is_judged_by_a_model_of_itself_or_of_later_ones(
         return models
 
     monkeypatch.setattr(surrogates, "fitted", spied)
-    plan = TrainingPlan.of([0.9], model="linear")
-    found = train_prepared(prepare(table, None, plan, ordered=True), plan)
+    found = trained_on(table, plan_of([0.9], order="when"))
     assert len(pairs) >= 6 * 8
     assert all(last < first for last, first in pairs)
     judged = {int(name[1:]) for name in found.evaluation.domains}

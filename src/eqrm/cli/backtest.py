@@ -173,9 +173,10 @@ def backtest(
         plan = BacktestPlan.of(**sliding)
     if problems:
         raise SettingError(" ".join(problems))
-    from eqrm.tabular.backtesting import check_backtest_folder, write_backtest
+    from eqrm.tabular.backtesting import FITS, WRITTEN, write_backtest
+    from eqrm.tabular.output_folder import check_folder
 
-    check_backtest_folder(output)
+    check_folder(output, (*WRITTEN, FITS))
     found = _measured(said, plan) if prediction or loss else _fitted(said, plan, output)
     written = write_backtest(found, output, command=typed_command())
     say(str(found))

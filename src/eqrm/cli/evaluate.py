@@ -224,7 +224,7 @@ def evaluate(
         found = merge_parts(find_parts(files), **later)
     else:
         columns = [*(losses or []), *(predictions or [])]
-        data = _data(files, compare or [], _first_name(compare, columns))
+        data = _data(files, compare or [], columns)
         if partial is not None:
             in_text = (output, report, figures, after, last, *in_time.asked)
             _write_part(partial, data, measured, in_text)
@@ -292,17 +292,16 @@ def _write(
             write_figures(found.predictors, figures, summary.alpha)
 
 
-def _first_name(compare: Sequence[str] | None, columns: Sequence[str]) -> str | None:
-    """What the predictor of the first file is called where its column was given a name."""
-    if not compare or len(columns) != 1 or "=" not in columns[0]:
-        return None
-    return columns[0].partition("=")[0] or None
+def _data(files: Sequence[str], others: Sequence[str], columns: Sequence[str]) -> Any:
+    """The files of one table, or a mapping of predictors to their files.
 
-
-def _data(files: Sequence[str], others: Sequence[str], first: str | None = None) -> Any:
-    """The files of one table, or a mapping of predictors to their files."""
+    A name that was given to the only column is that of the predictor of the first file.
+    """
     if not others:
         return list(files)
+    first = ""
+    if len(columns) == 1 and "=" in columns[0]:
+        first = columns[0].partition("=")[0]
     data: dict[str, Any] = {first or _stem(files[0]): list(files)}
     for text in others:
         name, path = _named_file(text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,17 +106,17 @@ def sweep(
 
         planned = planned_sweep(read_yaml(plan), str(plan), data_root, folder)
     if check:
-        runs = counted(planned.number_of_runs, "run")
+        runs = counted(len(planned.runs_listed()), "run")
         say(f"{plan} is valid: {runs}, which would be written to {folder.path}")
         if planned.notes:
             say(f"It departs from the protocol {planned.content['protocol']}:")
             say("\n".join(f"  - {note}" for note in planned.notes))
         return
     try:
-        with sweep_shown(_line) as shown:
+        with sweep_shown(partial(say, err=True)) as shown:
             result = run_sweep(planned, folder, trains, retry_failed=retry_failed, shown=shown)
     except KeyboardInterrupt:
-        _line("eqrm: Stopped. Run the same command again to continue.")
+        say("eqrm: Stopped. Run the same command again to continue.", err=True)
         raise typer.Exit(130) from None
     except OSError as error:
         if not is_full_disk(error):
@@ -177,7 +178,3 @@ def _engine_settings(
     named = {"workers": workers, "threads": threads}
     named = {name: value for name, value in named.items() if value is not None}
     return {**found, **parse_settings(given, "--engine-set"), **named}
-
-
-def _line(text: str) -> None:
-    say(text, err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +67,7 @@ def train_network(
             say(f"{config} is valid. The run would be written to {folder}")
             return
         try:
-            shown = True if sys.stderr.isatty() else _line
+            shown = True if sys.stderr.isatty() else partial(say, err=True)
             trained = train_run(
                 chosen, output, resume=resume, progress=shown, data_root=data_root, tell=_note
             )
@@ -117,10 +118,6 @@ def _print_beside_references(config: RunConfig, risks: HeldOutRisks) -> None:
         say(f"\n{beside.sentence}")
     for note in summary.notes:
         say(f"\nNote: {note}")
-
-
-def _line(text: str) -> None:
-    say(text, err=True)
 
 
 def _note(*notes: str) -> None:

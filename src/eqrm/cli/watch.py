@@ -41,8 +41,6 @@ RESTART = (
     "Go on with a new certificate, as after an alarm. The history is kept, and options that are "
     "not given stay as they are."
 )
-Start = Annotated[Path | None, option(START, BEGIN, metavar="FILE")]
-Restart = Annotated[Path | None, option(RESTART, BEGIN, metavar="FILE")]
 Predictor = Annotated[
     str | None, option("Predictor whose certificate is watched, if there are several.", BEGIN)
 ]
@@ -73,8 +71,8 @@ def watch(
     ],
     new: New = None,
     complete: Annotated[str, option(COMPLETE, NEW)] = "all",
-    start: Start = None,
-    restart: Restart = None,
+    start: Annotated[Path | None, option(START, BEGIN, metavar="FILE")] = None,
+    restart: Annotated[Path | None, option(RESTART, BEGIN, metavar="FILE")] = None,
     predictor: Predictor = None,
     alpha: Alpha = None,
     confidence: Annotated[float | None, option(CONFIDENCE_TEXT, BEGIN)] = None,

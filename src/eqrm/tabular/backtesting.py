@@ -51,7 +51,6 @@ from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 from eqrm.tabular.model import new_estimator
-from eqrm.tabular.output_folder import check_folder
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import PreparedTraining, prepare, warnings_noted
 from eqrm.tabular.references import constant_scores, measured_rows
@@ -290,11 +289,6 @@ def kept_in_words(folder: Path) -> str:
     """How many fits a folder holds, as a sentence."""
     number = len(list((folder / FITS).glob("*.json")))
     return f"{counted(number, 'fitted window')} kept in {folder}: run the same command to go on."
-
-
-def check_backtest_folder(folder: Path) -> None:
-    """Raise if the results of a backtest cannot be written there."""
-    check_folder(folder, (*WRITTEN, FITS))
 
 
 def write_backtest(found: Backtest, folder: Path, *, command: str | None = None) -> list[Path]:

@@ -140,7 +140,7 @@ def run_training(
         else:
             train, test, in_time = _split(table, plan)
             everything = table if test is not None and plan.test is None else None
-            prepared = prepare(train, test, plan, in_time, plan.in_time, everything)
+            prepared = prepare(train, test, plan, in_time, everything)
     problems.refuse(_label_of(data), alone=True)
     if isinstance(plan.certify, (int, float)) and not plan.in_time:
         _check_certified(prepared, plan, confidence)

@@ -43,9 +43,8 @@ class TableModel:
         about categories that did not occur in training: "warn" or "error".
         """
         matrix, task = self.preprocessor.matrix(frame, unseen), self.preprocessor.task
-        if not task.classes:
-            return task.predictions(np.asarray(self.estimator.predict(matrix), dtype=np.float64))
-        return task.predictions(np.asarray(self.estimator.predict_proba(matrix), dtype=np.float64))
+        predict = self.estimator.predict_proba if task.classes else self.estimator.predict
+        return task.predictions(np.asarray(predict(matrix), dtype=np.float64))
 
 
 def new_estimator(

@@ -38,7 +38,6 @@ MODELS: dict[str, tuple[str, str]] = {
     "histogram": ("HistogramClassifier", "HistogramRegressor"),
 }
 """Name → its classifier and its regressor."""
-CHOICES = (AUTO, *MODELS)
 DECIDED = ("alpha", "measure", "model", "random_state")
 """Settings that have an option of their own."""
 BALANCED = "balanced"
@@ -166,7 +165,7 @@ class TrainingPlan:
         TRAINING,
         "auto (linear models and boosted trees compete), linear, lightgbm, xgboost, histogram "
         "(trees of scikit-learn) or mlp.",
-        choices=CHOICES,
+        choices=(AUTO, *MODELS),
     )
     mean_budget: float = setting(
         0.1,
@@ -227,8 +226,6 @@ class TrainingPlan:
 
         >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
         (Level(0.5), Level(0.9))
-        >>> TrainingPlan.of(measure="worst").levels
-        (Level(1.0),)
         """
         noted = Problems() if problems is None else problems
         refuse_unknown(given, [each.name for each in fields(cls)], "eqrm.train", "option")

@@ -69,7 +69,10 @@ def predict_file(
             if preprocessor.task.numbers and preprocessor.target_name in kept:
                 chosen = _spelled(predictions[PREDICTION], kept[preprocessor.target_name])
                 predictions = {**predictions, PREDICTION: chosen}
-            spelled = {name: _in_words(flags) for name, flags in seen.items()}
+            spelled = {
+                name: np.where(missing_in(flags), "", np.where(flags.astype(bool), "true", "false"))
+                for name, flags in seen.items()
+            }
             _write_csv(draft, {**kept, **predictions, **spelled}, cells)
         else:
             _write_parquet(draft, preprocessor, table, list(kept), predictions)
@@ -140,11 +143,6 @@ def _of_all_rows(flags: NDArray[np.bool_], named: NDArray[np.bool_], column: str
     found = np.full(len(named), None, dtype=object)
     found[named] = flags
     return found
-
-
-def _in_words(flags: NDArray[Any]) -> NDArray[np.str_]:
-    """Flags as a CSV file holds them."""
-    return np.where(missing_in(flags), "", np.where(flags.astype(bool), "true", "false"))
 
 
 def _spelled(predicted: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:

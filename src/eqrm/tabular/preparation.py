@@ -46,9 +46,8 @@ class EncodedPart:
 class PreparedTraining:
     """What a training fits to and, where domains are kept aside, evaluates on.
 
-    ``in_time`` is how later domains were kept aside; ``ordered`` says that domains are judged by
-    models of earlier ones. ``everything`` is the table that models are finally fitted to, where
-    that is more than ``train``.
+    ``in_time`` is how later domains were kept aside. ``everything`` is the table that models are
+    finally fitted to, where that is more than ``train``.
     """
 
     train: EncodedPart
@@ -57,7 +56,6 @@ class PreparedTraining:
     seen: SeenDomains
     notes: tuple[str, ...]
     in_time: TimeSplit | None = None
-    ordered: bool = False
     everything: Table | None = None
 
     @property
@@ -71,13 +69,12 @@ def prepare(
     test: Table | None,
     plan: TrainingPlan,
     in_time: TimeSplit | None = None,
-    ordered: bool = False,
     everything: Table | None = None,
 ) -> PreparedTraining:
     """Encode the tables by what the training domains tell; all problems are one error.
 
     ``test`` are domains that are kept aside, if any. ``in_time`` is the result of
-    :meth:`Table.in_time`, where that made the two tables; ``ordered`` and ``everything`` are as in
+    :meth:`Table.in_time`, where that made the two tables; ``everything`` is as in
     :class:`PreparedTraining`.
     """
     problems, seen = Problems(), SeenDomains.of(train.unit_names)
@@ -116,7 +113,7 @@ def prepare(
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)
     told = [*task.note(train.target), *train.notes, *encoder.notes, *noted]
-    told += _order_note(train, test, in_time, ordered)
+    told += _order_note(train, in_time) if plan.in_time else _mixed_dates(train, test)
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
     told += _about_weights(train, task, class_weights)
@@ -126,9 +123,7 @@ def prepare(
     ]
     aside = encoded[1] if test is not None else None
     once = tuple(dict.fromkeys(told))
-    return PreparedTraining(
-        encoded[0], aside, preprocessor, seen, once, in_time, ordered, everything
-    )
+    return PreparedTraining(encoded[0], aside, preprocessor, seen, once, in_time, everything)
 
 
 def inspect_columns(
@@ -211,12 +206,8 @@ def _about_weights(train: Table, task: Task, of_classes: Array | None) -> list[s
     ]
 
 
-def _order_note(
-    train: Table, test: Table | None, in_time: TimeSplit | None, ordered: bool
-) -> list[str]:
-    """Whether the column that orders the domains is a feature, or dates were ignored."""
-    if not ordered and in_time is None:
-        return _mixed_dates(train, test)
+def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
+    """Which domains are kept aside, and whether the column that orders them is a feature."""
     name, told = train.domain_name if train.order is None else train.order_name, _cut(in_time)
     if name == train.domain_name:
         return told

@@ -112,7 +112,7 @@ def train_prepared(
         len(whole.train.labels),
         len(whole.train.table.domain_names),
         None if compared.drawn is None else int(compared.drawn.sum()),
-        prepared.ordered,
+        plan.in_time,
         aside,
         prepared.everything is not None,
         tuple(leaks),

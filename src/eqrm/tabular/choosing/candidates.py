@@ -103,7 +103,8 @@ def families(
 
     ``trees`` gives the sizes of the trees of a library.
     """
-    models = ["linear", installed_trees()] if plan.model == AUTO else [plan.model]
+    installed = next((name for name in TREES if find_spec(name) is not None), "histogram")
+    models = ["linear", installed] if plan.model == AUTO else [plan.model]
     found, classes = [], bool(task.classes)
     for model in models:
         given = {**trees(model), **settings}
@@ -122,11 +123,6 @@ def families(
             )
         found.append(Family(name, ForeignModel(each, classes), takes_levels=False))
     return found
-
-
-def installed_trees() -> str:
-    """The library of boosted trees to use: the first that is installed; scikit-learn's else."""
-    return next((name for name in TREES if find_spec(name) is not None), "histogram")
 
 
 def family_name(model: str, task: Task) -> str:

@@ -100,7 +100,7 @@ class Comparison:
     @cached_property
     def splits(self) -> list[Split]:
         """The rows to fit to and to judge on of each fold."""
-        if self.prepared.ordered:
+        if self.plan.in_time:
             return self._windows()
         small = len(self.rows.labels) <= SMALL and self.plan.model != "mlp"
         return whole_domain_folds(self.rows.table.unit_ids, FOLDS if small else FEW_FOLDS)
@@ -169,7 +169,7 @@ class Comparison:
                     self.groups,
                     rows.weights,
                     splits=self.splits,
-                    in_time=self.prepared.ordered,
+                    in_time=self.plan.in_time,
                     drawn=self.drawn,
                 )
 
@@ -235,7 +235,7 @@ class Comparison:
     def order(self, domains: Sequence[Any]) -> DomainOrder | None:
         """When the judged domains began, where that is known."""
         table = self.rows.table
-        if not self.prepared.ordered:
+        if not self.plan.in_time:
             return DomainOrder.of_names(domains)
         numbered = table.numbered_domains
         name = table.domain_name if table.order is None else table.order_name
@@ -259,7 +259,7 @@ class Comparison:
         constants = {}
         for name, each in self._constants().items():
             constants[name], skills[name] = each.risks.only(list(names)), each.skill
-        order = self.order(names) if self.prepared.ordered else None
+        order = self.order(names) if self.plan.in_time else None
         nesting = rows.table.key if rows.table.unit == "group" else None
         if nesting is not None:
             self.notes.append(INDEPENDENT)

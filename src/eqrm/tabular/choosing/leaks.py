@@ -31,11 +31,7 @@ def leaks_of(prepared: PreparedTraining) -> list[str]:
 
 
 def spelled_alike(names: Sequence[str], what: str, otherwise: str) -> list[str]:
-    """A sentence about names that differ in capitals or spaces alone.
-
-    >>> spelled_alike(["Oslo", "oslo ", "Rome"], "domains", "...")
-    ["The domains 'Oslo' and 'oslo ' differ in capitals or spaces alone, and count as two: ..."]
-    """
+    """A sentence about names that differ in capitals or spaces alone."""
     first: dict[str, str] = {}
     pairs = [
         (first[bare], name)

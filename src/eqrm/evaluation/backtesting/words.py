@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,9 +147,9 @@ def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
     return lines
 
 
-def warnings_of(found: JudgedWindows) -> list[str]:
+def warnings_of(found: JudgedWindows) -> Iterator[str]:
     """A sentence on shares over all windows that are below their level, if there are any."""
-    level, lines = found.plan.headline, []
+    level = found.plan.headline
     for kind in found.plan.kinds:
         short = [
             f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify}"
@@ -159,37 +159,34 @@ def warnings_of(found: JudgedWindows) -> list[str]:
         ]
         by = "" if kind == found.plan.kinds[0] else f", bound {kind!r}"
         if short:
-            lines.append(f"Below the level {level:g} over all windows{by}: {'; '.join(short)}.")
-    return lines
+            yield f"Below the level {level:g} over all windows{by}: {'; '.join(short)}."
 
 
-def conclusions(found: JudgedWindows) -> list[str]:
+def conclusions(found: JudgedWindows) -> Iterator[str]:
     """What else the shares say, and what they do not say."""
     level = found.plan.headline
     told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
-    lines = []
     if told and all(p.share >= level - 1e-9 for p in told):
-        lines.append(
+        yield (
             f"Over all windows, every predictor had at least {as_percent(level)} of the judged "
             f"domains within its {found.plan.kinds[0]} bound."
         )
     if any(p.windows_below for p in told):
-        lines.append(
+        yield (
             f"Windows marked with{MARK} are below the level. The certificate is about all new "
             f"domains, so that single windows of {found.plan.judge} may be below by chance; the "
             "last lines of the table say how many are expected if domains are exchangeable."
         )
-    lines += [f"{text}." for kind, text in NOT_CERTIFICATES.items() if kind in found.plan.kinds]
+    yield from (f"{text}." for kind, text in NOT_CERTIFICATES.items() if kind in found.plan.kinds)
     online = [p for p in found.pooled if (p.kind, p.level) == (ONLINE, level)]
     if judged := sum(p.judged for p in online):
         share = _share(sum(p.infinite for p in online) / judged)
-        lines.append(f"online: {share} of the bounds allow every risk.")
-    return [*lines, *_overlap(found), NO_INTERVAL, *found.notes]
+        yield f"online: {share} of the bounds allow every risk."
+    yield from (*_overlap(found), NO_INTERVAL, *found.notes)
 
 
-def _overlap(found: JudgedWindows) -> list[str]:
+def _overlap(found: JudgedWindows) -> Iterator[str]:
     """How many windows there are, and how many of them share nothing."""
-    lines = []
     for certify in found.plan.certify:
         windows = [each.window for each in found.windows(certify)]
         apart, end = 0, -1
@@ -202,11 +199,10 @@ def _overlap(found: JudgedWindows) -> list[str]:
         again = (
             f", and {counted(twice, 'judgement')} are of a domain judged before" if twice else ""
         )
-        lines.append(
+        yield (
             f"Of {counted(len(windows), 'window')} certified on {certify} domains, at most {apart} "
             f"share no domain to certify or judge on{again}."
         )
-    return lines
 
 
 def _share(share: float | None) -> str:
@@ -250,8 +246,8 @@ def backtest_content(found: JudgedWindows) -> dict[str, Any]:
         "order": found.domains.order,
         "level": found.plan.headline,
         "kind": found.plan.kinds[0],
-        "warnings": warnings_of(found),
-        "conclusions": conclusions(found),
+        "warnings": list(warnings_of(found)),
+        "conclusions": list(conclusions(found)),
         "sizes": [_of_size(found, certify) for certify in found.plan.certify],
     }
 

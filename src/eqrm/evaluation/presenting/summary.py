@@ -107,14 +107,13 @@ class Summary:
         table = [opening, aligned([header, *lines])] if lines else []
         return "\n".join([*table, *self.refusals(), *self.shared_gains()])
 
-    def refusals(self) -> list[str]:
+    def refusals(self) -> Iterator[str]:
         """A sentence on the differences that there are too few domains for."""
         found = next(iter(self.differences.values()), [])
         few = [each for each in found if each.refused and each.domains < each.needed < math.inf]
-        if not few:
-            return []
-        told = ", ".join(f"{Statistic.of(d).label} ({d.needed:.6g} needed)" for d in few)
-        return [f"{few[0].domains} domains are too few for differences of: {told}."]
+        if few:
+            told = ", ".join(f"{Statistic.of(d).label} ({d.needed:.6g} needed)" for d in few)
+            yield f"{few[0].domains} domains are too few for differences of: {told}."
 
     def shared_gains(self) -> Iterator[str]:
         """A sentence per predictor whose lower quantile is no clear gain over the references."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -110,17 +110,14 @@ def _gone_on(
             "evidence cannot be reset by watching it anew: evaluate domains since the change, "
             "or start a watch with other options in another file."
         )
-    return WatchState.begin(claim, known.history), _about_restart(known)
-
-
-def _about_restart(before: WatchState) -> list[str]:
-    if before.report.alarm is not None or not before.report.domains:
-        return []
-    return [
-        "The watch before was restarted without an alarm. Every watch has a false-alarm "
-        "probability of its own, and a certificate that is replaced whenever evidence grows is "
-        "never found to be broken."
-    ]
+    told = []
+    if known.report.alarm is None and known.report.domains:
+        told.append(
+            "The watch before was restarted without an alarm. Every watch has a false-alarm "
+            "probability of its own, and a certificate that is replaced whenever evidence grows "
+            "is never found to be broken."
+        )
+    return WatchState.begin(claim, known.history), told
 
 
 def watch_in_words(found: WatchOutcome) -> str:
@@ -210,17 +207,16 @@ def _misses(missed: Sequence[Record], bound: float) -> str:
     return f"{head}\n{aligned([['domain', 'examples', 'risk', 'evidence'], *rows])}"
 
 
-def _about_small_domains(found: WatchOutcome) -> list[str]:
+def _about_small_domains(found: WatchOutcome) -> Iterator[str]:
     least = found.state.claim.sizes[0]
     small = [record["domain"] for record in found.judged if 2 * record["examples"] < least]
-    if not small:
-        return []
-    return [
-        f"{counted(len(small), 'domain')} with fewer than half the examples of any certified "
-        f"domain ({least:,}), so that the measured risk varies more than the certificate allows "
-        f"for: {listed(small)}. Leave a domain whose rows are not all there yet for later: "
-        f"{Setting('complete', EARLIER)}."
-    ]
+    if small:
+        yield (
+            f"{counted(len(small), 'domain')} with fewer than half the examples of any certified "
+            f"domain ({least:,}), so that the measured risk varies more than the certificate "
+            f"allows for: {listed(small)}. Leave a domain whose rows are not all there yet for "
+            f"later: {Setting('complete', EARLIER)}."
+        )
 
 
 def write_watch_page(state: WatchState, path: Path, command: str) -> None:

@@ -86,11 +86,6 @@ class PlannedSweep:
     notes: tuple[str, ...] = ()
     """What the plan changes of its protocol."""
 
-    @property
-    def number_of_runs(self) -> int:
-        """How many runs there are, those that are not proposed yet among them."""
-        return len(self.runs) + sum(search.draws for search in self.searches)
-
     def runs_listed(self) -> list[dict[str, Any]]:
         """The places of the runs, in plain types; ``run`` is None before it is proposed."""
         known = [run.place() for run in self.runs]

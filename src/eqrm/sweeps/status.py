@@ -26,12 +26,9 @@ class SweepStatus:
     runs: Sequence[dict[str, Any]]
     failures: Sequence[Failure]
 
-    def count(self, state: State) -> int:
-        return sum(run["state"] == state for run in self.runs)
-
     def line(self) -> str:
         """The whole status in one line."""
-        return progress_line({state: self.count(state) for state in STATES})
+        return progress_line(Counter(run["state"] for run in self.runs))
 
     def to_text(self) -> str:
         """The line, a table by dataset and objective, and why runs failed."""

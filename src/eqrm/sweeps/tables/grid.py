@@ -7,11 +7,11 @@ grid has and the records lack is missing, and is named.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eqrm.errors import DomainDataError
 from eqrm.sweeps.records import RunRecord
@@ -27,10 +27,6 @@ class RunKey(NamedTuple):
     held_out: frozenset[str]
     trial: int
     draw: int
-
-    @classmethod
-    def of(cls, record: RunRecord) -> RunKey:
-        return cls(record.objective, frozenset(record.held_out), record.trial, record.draw)
 
 
 @dataclass(frozen=True)
@@ -151,27 +147,20 @@ class DatasetGrid:
         return dict(found)
 
 
-def planned_places(folder: Path) -> list[tuple[str, RunKey]]:
-    """The runs that the plan of a sweep's folder has, by dataset; none in a folder without one."""
+def planned_places(folder: Path) -> list[dict[str, Any]]:
+    """The runs that the plan of a sweep's folder has; none in a folder without one."""
     files = SweepFolder(folder)
-    if not files.begun:
-        return []
-    return [
-        (
-            place["dataset"],
-            RunKey(place["objective"], frozenset(place["held_out"]), place["trial"], place["draw"]),
-        )
-        for place in files.runs()
-    ]
+    return files.runs() if files.begun else []
 
 
 def dataset_grids(
-    records: Iterable[RunRecord], planned: Iterable[tuple[str, RunKey]] = ()
+    records: Iterable[RunRecord], planned: Iterable[Mapping[str, Any]] = ()
 ) -> list[DatasetGrid]:
     """The grid of every dataset, by name; ``planned`` are runs that should have been recorded."""
     runs: dict[str, dict[RunKey, RunRecord]] = defaultdict(dict)
     for record in records:
-        known = runs[record.dataset].setdefault(RunKey.of(record), record)
+        key = RunKey(record.objective, frozenset(record.held_out), record.trial, record.draw)
+        known = runs[record.dataset].setdefault(key, record)
         if known is not record:
             raise DomainDataError(
                 f"The runs {known.run!r} and {record.run!r} are both draw {record.draw}, trial "
@@ -180,8 +169,10 @@ def dataset_grids(
                 "other one to another folder."
             )
     expected: dict[str, set[RunKey]] = defaultdict(set)
-    for dataset, key in planned:
-        expected[dataset].add(key)
+    for place in planned:
+        held_out = frozenset(place["held_out"])
+        key = RunKey(place["objective"], held_out, place["trial"], place["draw"])
+        expected[place["dataset"]].add(key)
     return [
         DatasetGrid(name, runs[name], frozenset(expected[name]))
         for name in sorted({*runs, *expected})

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from eqrm.checks import check_all, one_of
 from eqrm.distributions.equal_weights import equal_quantile
@@ -38,7 +39,7 @@ from eqrm.sweeps.tables.cells import (
     SweepTable,
     SweepTables,
 )
-from eqrm.sweeps.tables.grid import DatasetGrid, RunKey, dataset_grids
+from eqrm.sweeps.tables.grid import DatasetGrid, dataset_grids
 from eqrm.sweeps.tables.published import AVERAGE, with_published
 from eqrm.text import counted, listed
 
@@ -75,12 +76,12 @@ def sweep_tables(
     records: Iterable[RunRecord],
     rules: Mapping[str, SelectionRule] | None = None,
     settings: TableSettings | None = None,
-    planned: Iterable[tuple[str, RunKey]] = (),
+    planned: Iterable[Mapping[str, Any]] = (),
 ) -> SweepTables:
     """Tabulate the records of a sweep under every selection rule.
 
     ``rules`` are by name, by default all of ``SELECTION_RULES``; those that judge by accuracy
-    judge by risk where a dataset has no accuracies. ``planned`` are runs, by dataset, that should
+    judge by risk where a dataset has no accuracies. ``planned`` are the places of runs that should
     have been recorded. A mean over held-out domains counts the trials that have all of them.
     """
     chosen = rules or {name: SELECTION_RULES.load(name)() for name in SELECTION_RULES}

@@ -54,7 +54,10 @@ def number_domains(values: Any, rows: int | None = None, what: str = "domains") 
         return values
     column = _column(values, rows, what)
     if hasattr(column, "codes"):
-        return _of_codes(np.asarray(column.codes), list(column.categories), what)
+        codes, categories = np.asarray(column.codes), list(column.categories)
+        _refuse_missing(np.flatnonzero(codes < 0), len(codes), what)
+        used, ids = np.unique(codes, return_inverse=True)
+        return _ordered(ids, [categories[int(code)] for code in used], what)
     if isinstance(column, np.ndarray):
         return _of_array(column, what)
     return _of_objects(column, what)
@@ -204,12 +207,6 @@ def _plain_column(values: Any) -> NDArray[Any] | Sequence[Any]:
         return values if values.dtype.kind in "biufM" else values.tolist()
     as_list = next((m for m in ("to_list", "to_pylist", "tolist") if hasattr(values, m)), None)
     return list(getattr(values, as_list)() if as_list else values)
-
-
-def _of_codes(codes: NDArray[Any], categories: list[Any], what: str) -> NumberedDomains:
-    _refuse_missing(np.flatnonzero(codes < 0), len(codes), what)
-    used, ids = np.unique(codes, return_inverse=True)
-    return _ordered(ids, [categories[int(code)] for code in used], what)
 
 
 def _of_array(array: NDArray[Any], what: str) -> NumberedDomains:

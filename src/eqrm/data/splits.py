@@ -117,7 +117,7 @@ def split_in_time(
     if last is None:
         train = spans.last <= last_moment_of(after, spans.first, repr(order))
     else:
-        train = spans.before(spans.first[test].min())
+        train = spans.last < spans.first[test].min()
     _refuse_empty(train, test, spans, f"after {after}" if last is None else f"the last {last:g}")
     return _period_split(spans, names, np.flatnonzero(train), np.flatnonzero(test), order)
 

@@ -58,10 +58,6 @@ class DomainSpans:
         inner = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
         return np.concatenate([[0], inner, [len(arranged)]])
 
-    def before(self, moment: Any) -> NDArray[np.bool_]:
-        """(m,) whether all rows of a domain are earlier than a moment."""
-        return np.asarray(self.last < moment)
-
     def latest_before(
         self, moment: Any, gap: int = 0, most: int | None = None
     ) -> NDArray[np.int64]:
@@ -69,7 +65,7 @@ class DomainSpans:
         ``gap``.
         """
         by_end = np.argsort(self.last, kind="stable")
-        earlier = by_end[self.before(moment)[by_end]]
+        earlier: NDArray[np.int64] = by_end[self.last[by_end] < moment]
         return earlier[: max(0, len(earlier) - gap)][-(most or 0) :]
 
 

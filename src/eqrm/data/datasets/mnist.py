@@ -176,7 +176,10 @@ def colored_mnist(
             rows = slice(number, None, len(parts[part]))
             drawn = pixels[rows][:examples_per_domain, :: 28 // size, :: 28 // size]
             answer = _flipped(shown[rows][:examples_per_domain] < 5, label_noise, generator)
-            images.append(_coloured(drawn, _flipped(answer, flip, generator)))
+            green = _flipped(answer, flip, generator).long()
+            coloured = torch.zeros(len(drawn), 2, *drawn.shape[1:])
+            coloured[torch.arange(len(drawn)), green] = drawn.float() / 255
+            images.append(coloured)
             labels.append(answer.long())
             names.append(f"{float(flip):g}")
             whose.append(part)
@@ -240,13 +243,6 @@ def _digits_of(part: str, found: Digits, seed: int) -> tuple[Tensor, Tensor]:
 def _flipped(bits: Tensor, probability: float, generator: torch.Generator) -> Tensor:
     """Each bit turned round with this probability."""
     return bits ^ (torch.rand(len(bits), generator=generator) < probability)
-
-
-def _coloured(pixels: Tensor, green: Tensor) -> Tensor:
-    """(n, h, w) bytes to (n, 2, h, w) in [0, 1]: the channel of the colour, and an empty one."""
-    coloured = torch.zeros(len(pixels), 2, *pixels.shape[1:])
-    coloured[torch.arange(len(pixels)), green.long()] = pixels.float() / 255
-    return coloured
 
 
 def _dealt(

@@ -49,8 +49,8 @@ class Table:
     for by name, ``notes`` what was done to the table when it was read.
 
     >>> table = Table({"age": [31, 57], "ward": ["A", "B"]}, [0, 1], ["Rome", "Oslo"])
-    >>> len(table), table.numbers, table.categories, table.domain_names
-    (2, ('age',), ('ward',), ('Oslo', 'Rome'))
+    >>> len(table), table.categories, table.domain_names
+    (2, ('ward',), ('Oslo', 'Rome'))
     """
 
     columns: Mapping[str, Column]
@@ -120,19 +120,9 @@ class Table:
         return len(self.target)
 
     @property
-    def numbers(self) -> tuple[str, ...]:
-        """The names of the columns that hold numbers."""
-        return tuple(name for name, column in self.columns.items() if is_numbers(column))
-
-    @property
     def categories(self) -> tuple[str, ...]:
         """The names of the columns that hold text."""
         return tuple(n for n, column in self.columns.items() if column.dtype.kind == "U")
-
-    @property
-    def dates(self) -> tuple[str, ...]:
-        """The names of the columns that hold dates."""
-        return tuple(name for name, column in self.columns.items() if is_dates(column))
 
     @property
     def domain_names(self) -> tuple[str, ...]:

@@ -44,25 +44,6 @@ def test_the_repeated_bound_is_the_smallest_risk_with_enough_evidence_over_all_d
     assert found.rank == (nested.risks <= bound).sum()
 
 
-def test_a_search_between_limits_ends_where_one_over_all_risks_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    worlds = [
-        (nested, alpha)
-        for seed, (groups, most) in enumerate(itertools.product((30, 80, 200), (1, 4, 40)))
-        for each in [drawn(groups, seed, most)]
-        for nested in (each, NestedRisks.of(np.round(each.risks), each.ids))
-        for alpha in (0.5, 0.8, 0.9)
-    ]
-
-    def bounds() -> list[float]:
-        return [nested_bound(*world, 0.9, sampling="repeated").bound for world in worlds]
-
-    found = bounds()
-    monkeypatch.setattr("eqrm.evaluation.inference.nested.bounds._shares_needed", lambda *_: (0, 1))
-    assert found == bounds()
-
-
 def test_one_draw_is_the_plain_certificate_of_one_member_per_group() -> None:
     nested = drawn(60)
     found = nested_bound(nested, sampling="once", seed=4)

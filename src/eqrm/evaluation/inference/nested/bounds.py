@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import betainc, xlog1py
+from scipy.special import betainc
 
 from eqrm.checks import CONFIDENCE, one_of
 from eqrm.evaluation.inference.certificates import (
@@ -120,10 +120,7 @@ def nested_bound(
     if sampling == REPEATED:
         miss = 1.0 - asked
         least = -math.log(miss) - ROUNDING
-        bound, rank = nested.first_risk(
-            lambda risk: _log_e_value(nested.shares_up_to(risk), level) >= least,
-            _shares_needed(len(nested), level, miss),
-        )
+        bound, rank = nested.first_risk(lambda shares: _log_e_value(shares, level) >= least)
     else:
         bound, rank = nested.first_risk(_pooled(nested, level, asked))
     plain = Certificate(
@@ -199,26 +196,6 @@ def as_nested(
     )
 
 
-@lru_cache(maxsize=1024)
-def _shares_needed(groups: int, alpha: float, miss: float) -> tuple[float, float]:
-    """Mean shares of groups below a risk: with less it is no bound by all draws, with more it is.
-
-    The logarithms in :func:`_log_e_value` are concave in shares. So for a given mean their sum is
-    largest if all shares are equal, and smallest if they are 0 and 1. In steps of 1/256.
-    """
-    halves, log_weights = _stakes()
-    means = np.linspace(0.0, 1.0, 257)
-    with np.errstate(divide="ignore"):
-        equal = np.log1p(halves * (means - alpha) / alpha)
-    apart = means * np.log1p(halves * (1.0 - alpha) / alpha) + xlog1py(1.0 - means, -halves)
-    least = -math.log(miss) - ROUNDING
-    first, last = (
-        int((np.logaddexp.reduce(groups * logs + log_weights[:, None]) >= least).argmax())
-        for logs in (equal, apart)
-    )
-    return float(means[max(0, first - 1)]), float(means[last]) if last else 1.0
-
-
 def _log_e_value(shares: Vector, alpha: float) -> float:
     """The logarithm of the mean over all draws of an e-value of the number drawn below a risk.
 
@@ -240,7 +217,7 @@ def _stakes() -> tuple[Vector, Vector]:
     return halves[:, None], np.log(np.append(halves[1:], halves[-1]))
 
 
-def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[float], bool]:
+def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[Vector], bool]:
     """Whether a risk is a bound, by the mean share of the groups as that of independent domains."""
     miss = 1.0 - confidence
     number = effective_number(nested, alpha, miss)
@@ -249,8 +226,8 @@ def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[f
         reach = highest_level(number, confidence)
         raise too_few(len(nested), alpha, confidence, needed, kind="groups", highest=reach)
 
-    def is_enough(risk: float) -> bool:
-        share = nested.mean_share_up_to(risk)
+    def is_enough(shares: Vector) -> bool:
+        share = float(shares.mean())
         below, above = number * share, number * (1.0 - share)
         return share > 0.0 and bool(betainc(below, above + 1.0, alpha) <= miss * (1.0 + ROUNDING))
 

@@ -18,9 +18,6 @@ from eqrm.evaluation.inference.in_time.spells import exceedance_correlation
 from eqrm.evaluation.inference.risk_checks import Vector, checked_risks, midranks
 from eqrm.text import did_you_mean
 
-_MARGIN = 1e-9
-"""More than the rounding of sums over all members."""
-
 
 @dataclass(frozen=True, eq=False)
 class NestedRisks:
@@ -61,16 +58,6 @@ class NestedRisks:
             self._shares[below] = counts / self.sizes
         return self._shares[below]
 
-    def mean_share_up_to(self, risk: float) -> float:
-        """The mean of :meth:`shares_up_to` over groups, but for the rounding of a longer sum."""
-        below = int(self._ordered.searchsorted(risk, side="right"))
-        return min(1.0, float(self._mean_shares[below - 1])) if below else 0.0
-
-    @cached_property
-    def _mean_shares(self) -> Vector:
-        """The mean share of groups up to the first, the second, … of the risks in their order."""
-        return np.asarray(np.cumsum(1.0 / self.sizes[self._ordered_ids]) / len(self))
-
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""
         drawn = np.random.default_rng(seed).random(len(self))
@@ -96,18 +83,17 @@ class NestedRisks:
         spread = max(0.0, (between - inside) / typical)
         return spread / (spread + inside) if spread + inside > 0.0 else 0.0
 
-    def first_risk(
-        self, is_enough: Callable[[float], bool], between: tuple[float, float] = (0.0, 1.0)
-    ) -> tuple[float, int]:
-        """The smallest risk that is enough, as the largest is, and how many are not above it.
+    def first_risk(self, is_enough: Callable[[Vector], bool]) -> tuple[float, int]:
+        """The smallest risk up to which the shares of the groups are enough, as all members are.
 
-        ``between`` are mean shares of the groups: risks up to which it is smaller than the first
-        are not enough, and those with the second or more are.
+        And how many risks are not above it.
         """
-        ordered, (least, most) = self._ordered, between
-        limits = self._mean_shares.searchsorted([least - _MARGIN, most + _MARGIN]).tolist()
-        low, high = (min(limit, ordered.size - 1) for limit in limits)
-        first = ordered[bisect_left(ordered, True, low, high, key=is_enough)]
+
+        def are_enough(risk: float) -> bool:
+            return is_enough(self.shares_up_to(risk))
+
+        ordered = self._ordered
+        first = ordered[bisect_left(ordered, True, hi=ordered.size - 1, key=are_enough)]
         return float(first), int(np.searchsorted(ordered, first, side="right"))
 
     def of_group(self, name: str) -> Vector:
@@ -134,10 +120,7 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     As in survey statistics (Korn & Graubard 1998), n is lowered because v rests on few groups.
     """
     number, binomial = len(nested), alpha * (1.0 - alpha)
-    # Not mean_share_up_to: a share that equals alpha must not fall below it by rounding.
-    quantile, _ = nested.first_risk(
-        lambda risk: bool(nested.shares_up_to(risk).mean() >= alpha), between=(alpha, alpha)
-    )
+    quantile, _ = nested.first_risk(lambda shares: bool(shares.mean() >= alpha))
     shares = nested.shares_up_to(quantile)
     own = max(float((1.0 / nested.sizes).mean()), _in_the_tail(shares, nested))
     correlation = float(exceedance_correlation(np.array([nested.likeness]), alpha)[0])

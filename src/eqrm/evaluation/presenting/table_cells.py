@@ -202,9 +202,9 @@ def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> lis
     ]
 
 
-def worst_domains(risks: MeasuredRisks, number: int) -> tuple[WorstDomain, ...]:
-    """The domains of highest risk, the worst first."""
-    order = np.argsort(-risks.risks, kind="stable")[:number]
+def worst_domains(risks: MeasuredRisks, number: int, best: bool = False) -> tuple[WorstDomain, ...]:
+    """The domains of highest risk, the worst first; or those of lowest risk, the best first."""
+    order = np.argsort(risks.risks if best else -risks.risks, kind="stable")[:number]
     return tuple(
         WorstDomain(
             risks.domains[int(i)],

@@ -13,7 +13,6 @@ import base64
 import hashlib
 import platform
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -40,15 +39,13 @@ from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
 from eqrm.evaluation.presenting.table_cells import (
     Statistic,
-    WorstDomain,
     rounded_difference,
     worst_domains,
 )
 from eqrm.evaluation.rounding import as_percent, rounded, rounded_up
-from eqrm.files.writing import whole_file
+from eqrm.files.writing import write_text
 from eqrm.level import Level
 from eqrm.markup import Markup, label, text, typeset
-from eqrm.risks import MeasuredRisks
 from eqrm.text import one_line
 
 if TYPE_CHECKING:
@@ -91,9 +88,7 @@ def write_report(
     and tests; its level is where the slider starts. ``answer`` is the verdict, by default which
     model has the lowest quantile of risk at that level. Certificates have the table's confidence.
     """
-    page = report_html(evaluation, table, summary, answer, command)
-    with whole_file(Path(path)) as draft:
-        draft.write_text(page, encoding="utf-8", newline="\n")  # the policy holds its hashes
+    write_text(Path(path), report_html(evaluation, table, summary, answer, command))
 
 
 def report_html(
@@ -131,7 +126,10 @@ def report_html(
         levels=_levels(shown, rows, content),
         tablenote=table_note(shown, rows, content["unit"]),
         facts=[(fact.text, concerned(fact, rows)) for fact in facts],
-        ends=_ends(chosen.risks),
+        ends=[
+            ("worst", "Highest risk", worst_domains(chosen.risks, LISTED)),
+            ("best", "Lowest risk", worst_domains(chosen.risks, LISTED, best=True)),
+        ],
         numbers={row.name: _numbers(shown, known, row) for row in rows},
         told=_told(known, models),
     )
@@ -179,14 +177,6 @@ def _levels(shown: RiskTable, rows: Sequence[ShownModel], content: dict[str, Any
         # A level that has a column of its own needs no second one.
         "here": "here twice" if start in chosen else "here",
     }
-
-
-def _ends(risks: MeasuredRisks) -> list[tuple[str, str, list[WorstDomain]]]:
-    """The worst and the best domains of a model."""
-    flipped = MeasuredRisks(risks.domains, risks.counts, -risks.risks, risks.variances)
-    best = [replace(each, risk=-each.risk) for each in worst_domains(flipped, LISTED)]
-    worst = list(worst_domains(risks, LISTED))
-    return [("worst", "Highest risk", worst), ("best", "Lowest risk", best)]
 
 
 def _told(summary: Summary, models: Sequence[ShownModel]) -> dict[str, dict[str, Any]]:

@@ -88,17 +88,15 @@ def cross_fitted(
     """
     named = required_groups(groups, _num_samples(X), "A risk on new domains")
     target = target_values(y)
-    found = np.full((len(levels), len(named)), np.nan)
+    losses = np.full((len(levels), len(target)), np.nan)
     for train, test in domain_folds(5 if cv is None else cv, X, target, named, named.ids):
         rows = _safe_indexing(X, train)
         models = fit_levels(estimator, levels, rows, target[train], named.ids[train])
-        held, inside = named.only(test), np.unique(named.ids[test])
-        for place, model in enumerate(models):
-            losses = row_losses(model, _safe_indexing(X, test), target[test])
-            found[place, inside] = held.means(losses)
-    if np.isnan(found).any():
+        for own, model in zip(losses, models, strict=True):
+            own[test] = row_losses(model, _safe_indexing(X, test), target[test])
+    if np.isnan(losses).any():
         raise DomainDataError(f"Every domain must be tested on once: {WHOLE}")
-    return RisksByLevel(tuple(levels), named.names, found)
+    return RisksByLevel(tuple(levels), named.names, np.stack([named.means(r) for r in losses]))
 
 
 def fit_levels(

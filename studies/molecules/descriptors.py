@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 
 from eqrm.data import Table
-from eqrm.data.datasets.data_root import cached, data_root, file_key
+from eqrm.data.datasets.chemistry import parsed, rdkit, scaffold_of
+from eqrm.data.datasets.data_root import cached, data_file, file_key
 from eqrm.data.datasets.molecules import read_molecules, tell_left_out
-from eqrm.errors import DataFileError, MissingExtraError
 from eqrm.files.archive import Archive
 
 DESCRIPTORS = {
@@ -49,13 +48,11 @@ def descriptor_table(
     Molecules that RDKit cannot read, or without any label, are left out with a warning that counts
     them; those without a label for ``task`` are left out.
     """
-    path = data_root(root) / file
-    if not path.is_file():
-        raise DataFileError(f"{file} is not in the data root {path.parent}.")
+    path = data_file(root, file)
     texts, all_labels, _ = read_molecules(path, "smiles", [task])
     stored = cached(
         f"{path.name.split('.')[0]}-descriptors",
-        file_key(path, *DESCRIPTORS.values(), _rdkit("rdBase").rdkitVersion, "1"),
+        file_key(path, *DESCRIPTORS.values(), rdkit("rdBase").rdkitVersion, "1"),
         lambda: _described(texts),
     )
     readable = stored.tensors["readable"].numpy()
@@ -71,14 +68,11 @@ def descriptor_table(
 
 
 def _described(smiles: list[str]) -> Archive:
-    with _rdkit("rdBase").BlockLogs():
-        found = [_rdkit("Chem").MolFromSmiles(text) if text else None for text in smiles]
+    found = [parsed(text) for text in smiles]
     molecules = [molecule for molecule in found if molecule is not None]
     functions = [_function(place) for place in DESCRIPTORS.values()]
     values = [[float(function(molecule)) for function in functions] for molecule in molecules]
-    scaffold_of = _rdkit("Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
-    scaffolds = [scaffold_of(mol=molecule, includeChirality=False) for molecule in molecules]
-    names, ids = np.unique(scaffolds, return_inverse=True)
+    names, ids = np.unique([scaffold_of(each) for each in molecules], return_inverse=True)
     return Archive(
         {"scaffolds": names.tolist()},
         {
@@ -91,12 +85,5 @@ def _described(smiles: list[str]) -> Archive:
 
 def _function(place: str) -> Callable[[Any], float]:
     module, _, name = place.partition(".")
-    function: Callable[[Any], float] = getattr(_rdkit(f"Chem.{module}"), name)
+    function: Callable[[Any], float] = getattr(rdkit(f"Chem.{module}"), name)
     return function
-
-
-def _rdkit(module: str) -> Any:
-    try:
-        return import_module(f"rdkit.{module}")
-    except ImportError:
-        raise MissingExtraError("rdkit", "molecules", "Describing molecules") from None

@@ -106,9 +106,8 @@ def split_in_time(
 ) -> TimeSplit:
     """Train on the past, test on domains that begin later.
 
-    ``times`` holds a time per row; without them the domains' names are the times. ``after``: test
-    on the domains that begin strictly later; a day, a month or a year means its end. ``last``: test
-    on this share of the domains, the latest to begin; those of the same time stay together.
+    ``times`` holds a time per row; without them the domains' names are the times. ``after`` and
+    ``last`` are those of ``Table.in_time``; domains of the same time stay together.
     """
     if (after is None) == (last is None):
         raise SettingError("A split in time needs either 'after' or 'last', and not both.")

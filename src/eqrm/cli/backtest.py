@@ -15,16 +15,11 @@ from eqrm.cli.options import (
     LARGEST,
     SEVERAL,
     TIME,
-    Categories,
     Dependence,
     DomainColumns,
-    Dropped,
-    Features,
-    ModelSettings,
     Recent,
     Spells,
-    TrainedLevels,
-    Weather,
+    declared,
 )
 from eqrm.cli.train import steps_shown
 from eqrm.errors import Setting, SettingError
@@ -58,8 +53,8 @@ def backtest(
     train: Annotated[
         int | None, option("Domains to train on in each window; required to fit.", WINDOWS)
     ] = None,
-    features: Features = None,
-    categories: Categories = None,
+    features: Annotated[list[str] | None, declared("features")] = None,
+    categories: Annotated[list[str] | None, declared("categories")] = None,
     certify: Annotated[
         list[str] | None,
         option(f"Domains to compute bounds on (default: 60). {SEVERAL}", WINDOWS),
@@ -81,8 +76,8 @@ def backtest(
             WINDOWS,
         ),
     ] = None,
-    weather: Weather = False,
-    drop: Dropped = None,
+    weather: Annotated[bool, declared("weather")] = False,
+    drop: Annotated[list[str] | None, declared("drop")] = None,
     prediction: Annotated[
         list[str] | None,
         option(
@@ -107,7 +102,7 @@ def backtest(
         float | None,
         option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", GIVEN),
     ] = None,
-    alpha: TrainedLevels = None,
+    alpha: Annotated[list[str] | None, declared("levels")] = None,
     measure: Annotated[
         list[str] | None,
         option(
@@ -123,7 +118,7 @@ def backtest(
     task: Annotated[
         str | None, option("classification, regression or auto (default).", FITTED)
     ] = None,
-    settings: ModelSettings = None,
+    settings: Annotated[list[str] | None, declared("settings")] = None,
     seed: Annotated[int | None, option("Random seed of the model (default: 0).", FITTED)] = None,
     levels: Annotated[
         list[str] | None,

@@ -11,7 +11,7 @@ import typer
 
 from eqrm.checks import CONFIDENCE, check_all, one_of
 from eqrm.cli.commands import option, parsed_level, say, separated
-from eqrm.cli.options import SEVERAL, DomainColumns, LabelColumn, PredictionColumn
+from eqrm.cli.options import SEVERAL, DomainColumns
 
 DATA, HOW = "Data", "Output"
 FORMATS = ("text", "markdown", "csv", "json")
@@ -47,8 +47,15 @@ def compare(
             "--common-domains",
         ),
     ] = False,
-    label: LabelColumn = None,
-    prediction: PredictionColumn = None,
+    label: Annotated[str | None, option("Column of labels.", DATA, metavar="COLUMN")] = None,
+    prediction: Annotated[
+        str | None,
+        option(
+            "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
+            DATA,
+            metavar="COLUMN",
+        ),
+    ] = None,
     confidence: Annotated[
         float, option(f"Confidence level of intervals, {CONFIDENCE.words}.", HOW)
     ] = 0.95,

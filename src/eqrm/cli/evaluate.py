@@ -20,19 +20,7 @@ from eqrm.cli.commands import (
     separated,
     typed_command,
 )
-from eqrm.cli.options import (
-    SEVERAL,
-    Dependence,
-    DomainColumns,
-    EvaluateAfter,
-    EvaluateLast,
-    ReadingThreads,
-    Recent,
-    RowTimes,
-    SeenColumn,
-    Spells,
-    Within,
-)
+from eqrm.cli.options import SEVERAL, TIME, Dependence, DomainColumns, Recent, Spells, declared
 from eqrm.errors import Setting, SettingError
 from eqrm.text import counted, printable
 
@@ -88,9 +76,20 @@ def evaluate(
         bool,
         option("Leave out domains for which a predictor has no rows.", DATA, "--common-domains"),
     ] = False,
-    within: Within = None,
-    seen: SeenColumn = None,
-    threads: ReadingThreads = None,
+    within: Annotated[list[str] | None, declared("within")] = None,
+    seen: Annotated[
+        str | None,
+        option(
+            "Column that says whether a model was trained on the row's domain, true or false. Such "
+            "domains are left out (default: the column 'seen', if there is one).",
+            DATA,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA),
+    ] = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
     losses: Annotated[
         list[str] | None,
@@ -147,9 +146,34 @@ def evaluate(
     predictor: Annotated[
         str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
     ] = None,
-    order: RowTimes = None,
-    after: EvaluateAfter = None,
-    last: EvaluateLast = None,
+    order: Annotated[
+        str | None,
+        option(
+            "Column with the time of each row, a date or a number, which orders the domains. "
+            "Default: the domain, where it is a date.",
+            TIME,
+            metavar="COLUMN",
+        ),
+    ] = None,
+    after: Annotated[
+        str | None,
+        option(
+            "Evaluate only the domains that begin strictly after this day, month, moment or "
+            "number.",
+            TIME,
+            "--test-after",
+            metavar="DATE",
+        ),
+    ] = None,
+    last: Annotated[
+        float | None,
+        option(
+            "Evaluate only this share of the domains, the latest.",
+            TIME,
+            "--test-last",
+            metavar="SHARE",
+        ),
+    ] = None,
     partial: Partial = None,
     merge: Merge = False,
     levels: Annotated[

@@ -119,59 +119,12 @@ def _name(each: Field[Any]) -> str:
 
 
 DomainColumns = Annotated[list[str] | None, declared("domain")]
-Within = Annotated[list[str] | None, declared("within")]
-Features = Annotated[list[str] | None, declared("features")]
-Dropped = Annotated[list[str] | None, declared("drop")]
-Categories = Annotated[list[str] | None, declared("categories")]
-Weather = Annotated[bool, declared("weather")]
-TrainedLevels = Annotated[list[str] | None, declared("levels")]
-ModelSettings = Annotated[list[str] | None, declared("settings")]
 
 DataRoot = Annotated[
     Path | None,
     option("Folder that holds the datasets (default: environment variable EQRM_DATA)."),
 ]
-LabelColumn = Annotated[str | None, option("Column of labels.", "Data", metavar="COLUMN")]
-PredictionColumn = Annotated[
-    str | None,
-    option(
-        "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
-        "Data",
-        metavar="COLUMN",
-    ),
-]
-ReadingThreads = Annotated[
-    int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", "Data")
-]
 TIME = "Domains in time"
-RowTimes = Annotated[
-    str | None,
-    option(
-        "Column with the time of each row, a date or a number, which orders the domains. Default: "
-        "the domain, where it is a date.",
-        TIME,
-        "--order",
-        metavar="COLUMN",
-    ),
-]
-EvaluateAfter = Annotated[
-    str | None,
-    option(
-        "Evaluate only the domains that begin strictly after this day, month, moment or number.",
-        TIME,
-        "--test-after",
-        metavar="DATE",
-    ),
-]
-EvaluateLast = Annotated[
-    float | None,
-    option(
-        "Evaluate only this share of the domains, the latest.",
-        TIME,
-        "--test-last",
-        metavar="SHARE",
-    ),
-]
 Dependence = Annotated[
     int | None,
     option(
@@ -197,15 +150,5 @@ Recent = Annotated[
         TIME,
         "--recent",
         metavar="HALF_LIFE",
-    ),
-]
-SeenColumn = Annotated[
-    str | None,
-    option(
-        "Column that says whether a model was trained on the row's domain, true or false. Such "
-        "domains are left out (default: the column 'seen', if there is one).",
-        "Data",
-        "--seen",
-        metavar="COLUMN",
     ),
 ]

@@ -55,7 +55,7 @@ def predict_file(
     # As they are, not as features.
     features = [name for name in also if name in preprocessor.encoder.names]
     texts = {**columns, **read_texts(table, features)}
-    seen, about = _seen(model.seen, table, preprocessor.key)
+    seen, about = seen_column(model.seen, table, preprocessor.key)
     predictions = {**model.predict(columns, unseen), **seen}
     kept = {name: np.asarray(texts[name]) for name in also if name in texts}
     clash = [name for name in predictions if name in kept]
@@ -86,16 +86,7 @@ def predict_file(
     return found
 
 
-def predicted_columns(model: Any, data: Any, unseen: str = "warn") -> tuple[dict[str, Any], str]:
-    """Predictions for a frame or a file, the column of seen domains, and a sentence about it."""
-    preprocessor = model.preprocessor
-    key = preprocessor.key
-    columns = preprocessor.read(data, key.columns)
-    seen, about = _seen(model.seen, data, key)
-    return {**model.predict(columns, unseen), **seen}, about
-
-
-def _seen(
+def seen_column(
     seen: SeenDomains | None, table: Any, key: DomainKey
 ) -> tuple[dict[str, NDArray[Any]], str]:
     """The column that says which rows are of domains seen in training, and a sentence about it.

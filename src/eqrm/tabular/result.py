@@ -35,7 +35,7 @@ from eqrm.tabular.output_folder import (
     refusing_damaged,
     saved_models,
 )
-from eqrm.tabular.predictions import predicted_columns
+from eqrm.tabular.predictions import seen_column
 from eqrm.tabular.training import TableTraining
 from eqrm.tabular.wording import details, file_lines, first_screen, report_table, training_answer
 from eqrm.text import counted
@@ -178,8 +178,10 @@ class TrainingResult:
         the name of one of :attr:`models`, by default the recommended one.
         """
         chosen = self.models[one_of(model or self.recommended, self.models, "model")]
-        found, _ = predicted_columns(chosen, data, unseen)
-        return data_frame(found, like=data)
+        key = chosen.preprocessor.key
+        columns = chosen.preprocessor.read(data, key.columns)
+        seen, _ = seen_column(chosen.seen, data, key)
+        return data_frame({**chosen.predict(columns, unseen), **seen}, like=data)
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML page of the results, which needs nothing else to be opened."""

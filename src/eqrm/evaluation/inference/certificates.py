@@ -316,8 +316,6 @@ def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence:
 def _trials_needed(alpha: float, miss: float, above: int) -> int:
     """The fewest trials of which ``above`` or more exceed the quantile, but with ``miss``."""
     allowed = miss * (1.0 + ROUNDING)
-    if above == 1 and alpha > 0.0:  # α^m ≤ miss
-        return max(1, math.ceil(math.log(allowed) / math.log(alpha)))
 
     def is_enough(trials: int) -> bool:
         return bool(betainc(trials - above + 1.0, float(above), alpha) <= allowed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,8 +29,6 @@ class NestedRisks:
     sizes: NDArray[np.int64]
     _ordered: Vector
     _ordered_ids: NDArray[np.int64]
-    _shares: dict[int, Vector] = field(default_factory=dict)
-    """The shares that were asked for: searches for different bounds begin with the same."""
 
     @classmethod
     def of(cls, risks: Any, groups: Any) -> NestedRisks:
@@ -53,10 +51,7 @@ class NestedRisks:
     def shares_up_to(self, risk: float) -> Vector:
         """The share of each group's members whose risk is at most ``risk`` (groups,)."""
         below = int(self._ordered.searchsorted(risk, side="right"))
-        if below not in self._shares:
-            counts = np.bincount(self._ordered_ids[:below], minlength=len(self))
-            self._shares[below] = counts / self.sizes
-        return self._shares[below]
+        return np.bincount(self._ordered_ids[:below], minlength=len(self)) / self.sizes
 
     def drawn_members(self, seed: int = 0) -> NDArray[np.int64]:
         """The index of one member of each group, drawn at random (groups,)."""

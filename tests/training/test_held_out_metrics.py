@@ -145,9 +145,3 @@ def test_unsuited_metrics_are_refused_before_training(
     with pytest.raises(SettingError, match=refused):
         trained(data, outputs, loss, [metric], tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_metrics_need_held_out_data() -> None:
-    data = classification(4)
-    with pytest.raises(SettingError, match="measured on held-out data, and there is none"):
-        Trainer(MLP(4, 3), data, [Phase("erm", 2)], settings=settings(metrics=["macro-f1"]))

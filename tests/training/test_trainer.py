@@ -234,13 +234,43 @@ def test_a_loss_that_is_not_finite_names_the_domain() -> None:
         trainer(data=data, batches=DomainBatches(data)).fit()
 
 
+def examples(**changes: torch.Tensor) -> DomainData:
+    """Four examples of domains of their own, with some of x, y replaced."""
+    given = {"x": torch.zeros(4, 4), "y": torch.tensor([0, 1, 2, 0]), **changes}
+    return DomainData(given["x"], given["y"], torch.arange(4), tuple("abcd"))
+
+
+def with_test_data(**changes: torch.Tensor) -> dict[str, Any]:
+    """Three classes to train on, and test data that may not fit."""
+    test = {"test": examples(**changes)}
+    return {"predictor": MLP(4, 3), "data": classification(), "held_out": test}
+
+
+def of_targets(loss: str, y: list[Any]) -> dict[str, Any]:
+    return {"predictor": MLP(4, 1, loss=loss), "data": examples(y=torch.tensor(y))}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"phases": []}, "at least one"),
-        ({"phases": [Phase("coral", 3)], "batches": "one domain"}, "needs at least 2"),
+        (
+            {"phases": [Phase("coral", 3)], "batches": DomainBatches(regression(), 1, 4)},
+            "needs at least 2",
+        ),
         ({"phases": [Phase("arm", 2), Phase("mtl", 2)]}, "Two phases change the network"),
-        ({"phases": [Phase("dann", 2)], "predictor": nn.Linear(3, 1)}, "Phase 1 \\(dann\\)"),
+        (
+            {"phases": [Phase("dann", 2)], "predictor": nn.Linear(3, 1), "loss": "squared"},
+            r"Phase 1 \(dann\)",
+        ),
+        (
+            {"phases": [Phase("erm", 6), Phase(EQRM(0.9, options={"bandwith": 1.0}), 6)]},
+            r"Phase 2 \(eqrm\).*bandwith",
+        ),
+        (
+            {"phases": [Phase("erm", 6), Phase(EQRM(0.9, weights=torch.ones(3)), 6)]},
+            r"Phase 2 \(eqrm\)",  # there are five domains
+        ),
         ({"phases": [Phase("erm", 2, loss_scaling="penalty-weight")]}, "penalty_weight"),
         ({"held_out": {"test": regression()}}, "must not be used for training"),
         ({"predictor": LinearPredictor(4, 1, loss="squared")}, "cannot take the training data"),
@@ -249,71 +279,30 @@ def test_a_loss_that_is_not_finite_names_the_domain() -> None:
             {"settings": settings(evaluate_every=1, early_stopping=EarlyStopping())},
             "'validation', which is not held out",
         ),
+        ({"settings": settings(metrics=["macro-f1"])}, "measured on held-out data, and there is"),
+        (with_test_data(x=torch.zeros(4, 5)), "cannot take the test data"),
+        (
+            with_test_data(y=torch.tensor([0, 1, 3, 0])),
+            "The test data: The targets are classes 0 to 3",
+        ),
+        (with_test_data(y=torch.zeros(4)), "The test data: .* y holds real numbers"),
+        (
+            of_targets("squared", [0.0, torch.nan, 1.0, 2.0]),
+            r"The training data: .*1 of 4 examples .* row 1 \(domain 'b'\)",
+        ),
+        (
+            of_targets("binary-cross-entropy", [[0.0], [1.0], [torch.nan], [1.0]]),
+            "The training data: .*row 2",
+        ),
+        (
+            of_targets("binary-cross-entropy", [1.0, 2.0, 1.0, 1.0]),
+            "The training data: .*between 1 and 2",
+        ),
     ],
 )
-def test_a_run_that_cannot_work_is_refused_before_it_starts(change, message) -> None:  # type: ignore[no-untyped-def]
-    data = regression()
-    if change.get("batches") == "one domain":
-        change = {**change, "batches": DomainBatches(data, 1, 4)}
-    if isinstance(change.get("predictor"), nn.Linear):
-        change = {**change, "loss": "squared"}
-    given = {
-        "predictor": linear(),
-        "phases": [Phase("erm", 3)],
-        "settings": settings(),
-        **change,
-    }
+def test_a_run_that_cannot_work_is_refused_before_it_starts(
+    change: dict[str, Any], message: str
+) -> None:
+    given = {"predictor": linear(), "data": regression(), "phases": [Phase("erm", 3)]}
     with pytest.raises((SettingError, DomainDataError), match=message):
-        Trainer(data=data, **given)
-
-
-@pytest.mark.parametrize(
-    ("objective", "message"),
-    [
-        (EQRM(0.9, options={"bandwith": 1.0}), r"Phase 2 \(eqrm\).*bandwith"),
-        (EQRM(0.9, weights=torch.ones(3)), r"Phase 2 \(eqrm\)"),
-    ],
-)
-def test_an_objective_that_would_fail_after_the_burn_in_is_refused(objective, message) -> None:  # type: ignore[no-untyped-def]
-    """The world has five domains."""
-    with pytest.raises((SettingError, DomainDataError), match=message):
-        trainer(phases=[Phase("erm", 6), Phase(objective, 6)])
-
-
-def held_out(**changes: torch.Tensor) -> DomainData:
-    """Four examples of domains of their own, with some of x, y replaced."""
-    given = {"x": torch.zeros(4, 4), "y": torch.tensor([0, 1, 2, 0]), **changes}
-    return DomainData(given["x"], given["y"], torch.arange(4), tuple("abcd"))
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        (held_out(x=torch.zeros(4, 5)), "cannot take the test data"),
-        (held_out(y=torch.tensor([0, 1, 3, 0])), "The test data: The targets are classes 0 to 3"),
-        (held_out(y=torch.zeros(4)), "The test data: .* y holds real numbers"),
-    ],
-)
-def test_held_out_data_that_would_fail_at_the_end_is_refused(part, message) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(SettingError, match=message):
-        Trainer(
-            MLP(4, 3),
-            classification(),
-            [Phase("erm", 3)],
-            held_out={"test": part},
-            settings=settings(),
-        )
-
-
-@pytest.mark.parametrize(
-    ("loss", "y", "message"),
-    [
-        ("squared", [0.0, torch.nan, 1.0, 2.0], r"1 of 4 examples .* row 1 \(domain 'b'\)"),
-        ("binary-cross-entropy", [[0.0], [1.0], [torch.nan], [1.0]], "row 2"),
-        ("binary-cross-entropy", [1.0, 2.0, 1.0, 1.0], "between 1 and 2"),
-    ],
-)
-def test_targets_that_a_loss_cannot_judge_are_refused(loss, y, message) -> None:  # type: ignore[no-untyped-def]
-    data = held_out(y=torch.tensor(y))
-    with pytest.raises(SettingError, match=f"The training data: .*{message}"):
-        Trainer(MLP(4, 1, loss=loss), data, [Phase("erm", 3)], settings=settings())
+        Trainer(**{**given, "settings": settings(), **change})

@@ -18,10 +18,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 
-from eqrm.checks import POSITIVE_INTEGER, check_all, optional
+from eqrm.checks import POSITIVE_INTEGER, check_fields, optional, ruled
 from eqrm.sweeps.engines.base import THREADS, Engine, RunOutcome
 
 PATIENCE = 60.0
@@ -30,28 +30,26 @@ PATIENCE_WITH_KILLED = 5.0
 """Seconds that the system has to end those that are killed."""
 
 
+@dataclass(eq=False)
 class LocalEngine(Engine):
     """So many worker processes (one per core unless given) with so many threads each.
 
     The number of threads may change the last bits of results, the number of workers does not.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        data_root: str | Path | None = None,
-        *,
-        workers: int | None = None,
-        threads: int = 1,
-    ) -> None:
-        check_all(
-            lambda: POSITIVE_INTEGER.check(threads, "threads"),
-            lambda: optional(POSITIVE_INTEGER).check(workers, "workers"),
-        )
-        self._arguments = [str(folder), str(threads), *([str(data_root)] if data_root else [])]
-        self._environment = {**os.environ, **dict.fromkeys(THREADS, str(threads))}
+    folder: Path
+    data_root: str | Path | None = None
+    _: KW_ONLY
+    threads: int = ruled(1, POSITIVE_INTEGER)
+    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        root = [str(self.data_root)] if self.data_root else []
+        self._arguments = [str(self.folder), str(self.threads), *root]
+        self._environment = {**os.environ, **dict.fromkeys(THREADS, str(self.threads))}
         self._selector = selectors.DefaultSelector()
-        self._wanted = workers or max(1, (os.cpu_count() or 1) // threads)
+        self._wanted = self.workers or max(1, (os.cpu_count() or 1) // self.threads)
         self._workers: list[_Worker] = []
 
     @property

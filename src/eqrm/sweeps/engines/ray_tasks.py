@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import socket
 import time
-from dataclasses import asdict
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, check_all, optional
+from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, check_fields, optional, ruled
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.execution import logged_run
@@ -31,6 +31,7 @@ SIZE = Rule(
 )
 
 
+@dataclass(eq=False)
 class RayEngine(Engine):
     """Tasks with so many ``threads`` (CPUs), ``gpus`` (fractions too) and ``memory`` each.
 
@@ -39,27 +40,18 @@ class RayEngine(Engine):
     nodes unless given.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        data_root: str | Path | None = None,
-        *,
-        address: str = "auto",
-        gpus: float = 0.0,
-        memory: str | None = None,
-        workers: int | None = None,
-        threads: int = 1,
-    ) -> None:
-        check_all(
-            lambda: NON_NEGATIVE.check(gpus, "gpus"),
-            lambda: SIZE.check(memory, "memory"),
-            lambda: POSITIVE_INTEGER.check(threads, "threads"),
-            lambda: optional(POSITIVE_INTEGER).check(workers, "workers"),
-        )
-        self._folder = str(Path(folder).resolve())
-        self._root = None if data_root is None else str(Path(data_root).resolve())
-        self._workers, self._threads, self._address = workers, threads, str(address)
-        self._needs = {"CPU": threads, "GPU": gpus, "memory": _bytes(memory)}
+    folder: Path
+    data_root: str | Path | None = None
+    _: KW_ONLY
+    address: str = "auto"
+    gpus: float = ruled(0.0, NON_NEGATIVE)
+    memory: str | None = ruled(None, SIZE)
+    threads: int = ruled(1, POSITIVE_INTEGER)
+    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        self._needs = {"CPU": self.threads, "GPU": self.gpus, "memory": _bytes(self.memory)}
         try:
             import ray
         except ImportError as error:
@@ -71,17 +63,19 @@ class RayEngine(Engine):
         self._connected = not self._ray.is_initialized()
         if self._connected:
             try:
-                _reach(self._address)
-                self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
+                _reach(str(self.address))
+                self._ray.init(
+                    address=str(self.address), log_to_driver=False, logging_level="error"
+                )
             except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
                 raise SettingError(
-                    f"No Ray cluster was found at {self._address!r}: "
+                    f"No Ray cluster was found at {str(self.address)!r}: "
                     f"{shortened(str(error), 200)} Start one (ray start --head), or name its "
                     "address in the settings of the engine (address=HOST:6379)."
                 ) from None
         task = self._ray.remote(_train)
         self._task = task.options(
-            num_cpus=self._threads,
+            num_cpus=self.threads,
             num_gpus=self._needs["GPU"],
             memory=self._needs["memory"],
             max_retries=0,
@@ -96,14 +90,16 @@ class RayEngine(Engine):
     @property
     def free(self) -> int:
         """How many more tasks fit on the nodes that are alive now; one at least is always asked."""
-        return (self._workers or max(1, self._places())) - len(self._tasks)
+        return (self.workers or max(1, self._places())) - len(self._tasks)
 
     @property
     def running(self) -> list[str]:
         return list(self._tasks.values())
 
     def submit(self, run: str) -> None:
-        self._tasks[self._task.remote(self._folder, run, self._root, self._threads)] = run
+        root = None if self.data_root is None else str(Path(self.data_root).resolve())
+        folder = str(Path(self.folder).resolve())
+        self._tasks[self._task.remote(folder, run, root, self.threads)] = run
 
     def poll(self, seconds: float) -> list[RunOutcome]:
         """What tasks answered; a task that Ray lost has no answer."""

@@ -21,9 +21,9 @@ from eqrm.distributions.order_statistics import median_distance, row_median_dist
 from oracle.bandwidths_mpmath import RULES, bandwidth_of
 from oracle.grid import Case, sample_of_grid
 from oracle.kde_mpmath import WORKING_DIGITS, kde_truth
-from oracle.kde_scipy import NormalMixture, scipy_kde
-from oracle.laws import LAWS, draw_risks, draw_weights
-from oracle.package import ROADS, judge_case, quantile_and_gradient
+from oracle.kde_scipy import scipy_kde
+from oracle.laws import draw_risks, draw_weights
+from oracle.package import ROADS, judge_case
 
 LEVELS = (1e-4, 0.1, 0.5, 0.75, 0.99)
 LOG_TAILS = (*(math.log1p(-a) for a in LEVELS), -100.0, -1000.0)
@@ -76,37 +76,6 @@ def test_oracle_gradient_is_the_slope_of_the_oracle_quantile(
             a, b, c, d = (end.quantile for end in ends)
             slope = float((a - 8 * b + 8 * c - d) / (12 * mp.mpf(step)))
         assert slope == pytest.approx(truth.gradient[i], rel=1e-9, abs=1e-9)
-
-
-@pytest.mark.unmeasured
-@pytest.mark.parametrize("law", LAWS)
-def test_oracle_root_solves_its_equation_to_50_digits(law: str) -> None:
-    for log_tail in LOG_TAILS:
-        truth = kde_truth(draw_risks(law, 10, 0).tolist(), log_tail)
-        with mp.workdps(WORKING_DIGITS):
-            tail = mp.exp(mp.mpf(log_tail))
-            mass = mp.fsum(
-                p * mp.erfc((truth.quantile - mp.mpf(r)) / (truth.bandwidth * mp.sqrt(2))) / 2
-                for r, p in zip(truth.risks, truth.probabilities, strict=True)
-            )
-            assert abs(mass / tail - 1) < mp.mpf(10) ** -50
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
-@pytest.mark.parametrize("m", [30, *in_full(2, 10, 100, 1000)])
-@pytest.mark.parametrize("law", [law for law in LAWS if law != "outlier"])
-def test_quantile_matches_the_root_of_scipys_normal_mixture(
-    law: str, m: int, weighted: bool
-) -> None:
-    """Except beside an outlier: in that gap the value is ill-conditioned, as the grid knows."""
-    for log_tail in LOG_TAILS:
-        case = Case(law, m, 1, log_tail, weighted=weighted)
-        weights = case.weights()
-        given = None if weights is None else torch.from_numpy(weights)
-        bandwidth = float(eqrm.KDE(torch.from_numpy(case.risks()), weights=given).bandwidth)
-        expected = NormalMixture(case.risks(), bandwidth, weights).quantile(log_tail)
-        found, _ = quantile_and_gradient(case)
-        assert found == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.ptp(case.risks()))
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 0.9, 0.99])

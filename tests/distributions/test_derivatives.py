@@ -10,12 +10,10 @@ import eqrm
 from cases import in_full
 from oracle.catalogue import (
     DISTRIBUTIONS,
-    EQUIVARIANT_DISTRIBUTIONS,
     LEVELS,
     distinct_risks,
     unequal_weights,
 )
-from oracle.laws import LAWS, draw_risks
 
 SOME_LEVELS = ["0.9", "1-e^-100"]
 OTHER_LEVELS = [level for level in LEVELS if level not in SOME_LEVELS]
@@ -37,24 +35,6 @@ def test_first_and_second_derivatives_match_finite_differences(
 
     assert torch.autograd.gradcheck(quantile, (risks,))
     assert torch.autograd.gradgradcheck(quantile, (risks,))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("m", [2, 10, 100, 1000])
-@pytest.mark.parametrize("law", [law for law in LAWS if law != "nearly-equal"])
-@pytest.mark.parametrize("name", EQUIVARIANT_DISTRIBUTIONS)
-def test_the_gradient_of_many_risks_sums_to_one_and_weighs_them_to_the_quantile(
-    name: str, law: str, m: int
-) -> None:
-    """Location and scale equivariance, differentiated: Σ g_i = 1 and Σ R_i g_i = q."""
-    for level in LEVELS.values():
-        risks = torch.from_numpy(draw_risks(law, m, 11)).requires_grad_()
-        value = EQUIVARIANT_DISTRIBUTIONS[name](risks).quantile(level)
-        (gradient,) = torch.autograd.grad(value, risks)
-        size, largest = float(gradient.abs().sum()), float(risks.detach().abs().max())
-        assert float(gradient.sum()) == pytest.approx(1.0, abs=1e-11 * size)
-        weighed = float(gradient @ risks.detach())
-        assert weighed == pytest.approx(float(value.detach()), abs=1e-11 * size * largest)
 
 
 @pytest.mark.parametrize("level", ["0.9", *in_full("0.1", "1-e^-100")])

@@ -13,7 +13,6 @@ from torch import Tensor
 
 import eqrm
 from cases import in_full
-from oracle.kde_mpmath import kde_truth
 from oracle.laws import draw_risks
 
 PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published.py"
@@ -54,28 +53,3 @@ def test_bisection_gradient_is_what_back_propagation_through_bisection_gives(
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-8)
     exact = eqrm.KDE(torch.from_numpy(values)).quantile(alpha)
     assert float(published.detach()) == pytest.approx(float(exact), rel=1e-8)
-
-
-@pytest.mark.parametrize("alpha", [0.25, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("m", [2, 3, 10, 90, *in_full(1000)])
-def test_bisection_gradient_has_its_closed_form(m: int, alpha: float) -> None:
-    """t at the smallest risk, 1 - t at the largest, plus z_alpha dh/dR."""
-    values = draw_risks("lognormal", m, 1)
-    level = eqrm.Level(alpha)
-    factor = (4.0 / (3.0 * m)) ** 0.2
-    std = values.std(ddof=1)
-    q = float(kde_truth(values.tolist(), level.log_tail).quantile)
-    t = (values.max() + level.z * factor * std - q) / np.ptp(values)
-    expected = level.z * factor * (values - values.mean()) / ((m - 1) * std)
-    expected[values.argmin()] += t
-    expected[values.argmax()] += 1.0 - t
-    np.testing.assert_allclose(_gradient(values, alpha, "bisection"), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.75, 0.99])
-def test_bisection_gradient_is_right_for_two_domains(alpha: float) -> None:
-    for seed in range(10):
-        values = draw_risks("lognormal", 2, seed)
-        np.testing.assert_allclose(
-            _gradient(values, alpha, "bisection"), _gradient(values, alpha, "implicit"), atol=1e-10
-        )

@@ -3,10 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from eqrm.objectives import IGA, SD, Batch
-from eqrm.predictors import Predictor
+from eqrm.objectives import IGA, Batch
 from eqrm.predictors.small_networks import LinearPredictor
 from objectives.finite_differences import finite_difference_gradient
 from objectives.toy_worlds import predictor_for, toy_batch
@@ -48,15 +46,3 @@ def test_iga_differentiates_through_the_gradients() -> None:
         lambda: only_update(objective, batch, predictor).loss, update.parameters
     )
     assert torch.allclose(gradient_of(update), expected, rtol=1e-5, atol=1e-8)
-
-
-def test_sd_adds_the_mean_squared_logit_with_domains_counting_once() -> None:
-    outputs = torch.tensor([[1.0, 3.0], [0.0, 0.0], [2.0, -2.0]])
-    batch = Batch(outputs, torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), 2)
-    identity = Predictor(nn.Identity(), nn.Linear(2, 2, bias=False))
-    nn.init.eye_(identity.head.weight)
-    cross_entropy = nn.functional.cross_entropy(outputs, batch.y, reduction="none")
-    risk = (cross_entropy[:2].mean() + cross_entropy[2]) / 2
-    squares = (torch.tensor([5.0, 0.0]).mean() + 4.0) / 2
-    loss = only_update(SD(penalty_weight=0.3), batch, identity).loss.item()
-    assert loss == pytest.approx(float(risk + 0.3 * squares), rel=1e-6)

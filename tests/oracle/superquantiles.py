@@ -54,21 +54,3 @@ def dual_superquantile(values: ArrayLike, probabilities: ArrayLike, alpha: float
     if not solution.success:
         raise ArithmeticError(f"the dual linear program failed: {solution.message}")
     return float(-solution.fun)
-
-
-def dual_bounds(
-    log_sf: LogSurvival, low: float, high: float, alpha: float, bins: int = 4000
-) -> tuple[float, float]:
-    """Two linear programs that enclose the superquantile of a continuous law.
-
-    The mass of each bin is moved to its left edge, then to its right edge. ``low`` and ``high``
-    must enclose all but a negligible part of the law.
-    """
-    edges = np.linspace(low, high, bins + 1)
-    survival = np.exp([log_sf(float(x)) for x in edges])
-    survival[0], survival[-1] = 1.0, 0.0
-    masses = -np.diff(survival)
-    return (
-        dual_superquantile(edges[:-1], masses, alpha),
-        dual_superquantile(edges[1:], masses, alpha),
-    )

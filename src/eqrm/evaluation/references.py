@@ -98,7 +98,7 @@ def references_of(
     labels = first.labels.only(domains)
     for name, constant in cross_fitted_constants(labels, metric, first.several).items():
         called = _unused(f"constant ({name})", measured)
-        risks[called], skills[called] = constant.risks, constant.skill
+        risks[called], skills[called] = constant
     for name, each in measured.items():
         if each.rows is None:
             rows = int(each.risks.counts.sum()) * len(measured)
@@ -246,12 +246,8 @@ def _too_many(rows: int, spec: MeasurementSpec) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Constant:
-    """The risks of a constant, domain by domain, and its skill over all rows."""
-
-    risks: MeasuredRisks
-    skill: Skill
+Constant = tuple[MeasuredRisks, Skill]
+"""The risks of a constant, domain by domain, and its skill over all rows."""
 
 
 def cross_fitted_constants(
@@ -296,7 +292,7 @@ def _of_classes(labels: LabelStatistics, shares: Array, metric: Metric, several:
         gap = (n * shares.max(axis=1)).sum() / total - accuracy
     ranking = 0.5 if (counts.sum(axis=0) > 0).sum() > 1 else math.nan  # it ranks nothing
     found = MeasuredRisks.of(labels.domains, n, risks, variances)
-    return Constant(found, Skill(ranking, accuracy, abs(float(gap))))
+    return found, Skill(ranking, accuracy, abs(float(gap)))
 
 
 def _mean(domains: tuple[Name, ...], n: Array, means: Array, variances: Array) -> Constant:
@@ -309,4 +305,4 @@ def _mean(domains: tuple[Name, ...], n: Array, means: Array, variances: Array) -
     risks = inside / n + (own - constant) ** 2
     spread = float((inside + n * own**2).sum())
     ranking = 1.0 - float((n * risks).sum()) / spread if spread else math.nan
-    return Constant(MeasuredRisks.of(domains, n, risks, np.full(len(n), np.nan)), Skill(ranking))
+    return MeasuredRisks.of(domains, n, risks, np.full(len(n), np.nan)), Skill(ranking)

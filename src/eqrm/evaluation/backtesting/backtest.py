@@ -158,8 +158,8 @@ def _past_constants(
         names = tuple(labels.domains[i] for i in places)
         part = LabelStatistics(names, labels.counts[places], *arrays)
         found = {}
-        for constant, each in cross_fitted_constants(part, metric, several).items():
-            own = dict(zip(each.risks.domains, each.risks.risks, strict=True))  # sorted by name
+        for constant, (each, _) in cross_fitted_constants(part, metric, several).items():
+            own = dict(zip(each.domains, each.risks, strict=True))  # sorted by name
             found[constant] = np.array([own[name] for name in names])
         return found
 

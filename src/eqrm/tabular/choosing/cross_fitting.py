@@ -257,8 +257,8 @@ class Comparison:
         skills = {name: self._skill(each, rows.labels) for name, each in scores.items()}
         names = next(iter(risks.values())).domains
         constants = {}
-        for name, each in self._constants().items():
-            constants[name], skills[name] = each.risks.only(list(names)), each.skill
+        for name, (each, skill) in self._constants().items():
+            constants[name], skills[name] = each.only(list(names)), skill
         order = self.order(names) if self.plan.in_time else None
         nesting = rows.table.key if rows.table.unit == "group" else None
         if nesting is not None:

@@ -56,15 +56,22 @@ def run_once(*arguments: str) -> str:
     return out.getvalue()
 
 
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What ``eqrm ARGUMENTS`` refuses in one line, and nothing else is printed."""
+    code, printed, err = run(capsys, *arguments)
+    assert (code, printed) == (2, "")
+    assert err.startswith("eqrm: ")
+    assert err.count("\n") == 1
+    return err
+
+
 def refuse_in_one_line(
     capsys: pytest.CaptureFixture[str], folder: Path, options: list[str], words: str
 ) -> None:
     """``eqrm train`` of the table in this folder says what is wrong, and leaves nothing behind."""
     out = folder / "out"
-    code, printed, err = run(capsys, "train", str(folder / "t.csv"), *options, "--output", str(out))
-    assert (code, printed) == (2, "")
-    assert words in err
-    assert len(err.strip().splitlines()) == 1
+    table = str(folder / "t.csv")
+    assert words in refused(capsys, "train", table, *options, "--output", str(out))
     assert not out.exists()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import run
+from cli.commands import refused, run
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation import Backtest, quantile_bound
 from eqrm.tabular import backtesting as job
@@ -162,12 +162,9 @@ def test_everything_wrong_is_said_at_once_and_quickly(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, words: Any
 ) -> None:
     out, start = tmp_path / "out", time.process_time()
-    code, printed, err = run(capsys, "backtest", str(table), *options, "--output", str(out))
+    err = refused(capsys, "backtest", str(table), *options, "--output", str(out))
     assert time.process_time() - start < 2.0
-    assert (code, printed) == (2, "")
-    for word in words:
-        assert word in err
-    assert len(err.strip().splitlines()) == 1
+    assert [word for word in words if word not in err] == []
     assert not out.exists()
 
 
@@ -200,9 +197,8 @@ def test_domains_without_a_proper_order_are_refused_before_fitting(
 ) -> None:
     path, out = broken(tmp_path, change), tmp_path / "out"
     sizes = ["--train", "30", "--certify", "40", "--judge", "20", "--target", "sold"]
-    code, printed, err = run(capsys, "backtest", str(path), *sizes, *options, "--output", str(out))
-    assert (code, printed) == (2, "")
-    assert words in err
+    command = ["backtest", str(path), *sizes, *options, "--output", str(out)]
+    assert words in refused(capsys, *command)
     assert not out.exists()
 
 

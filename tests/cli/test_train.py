@@ -11,7 +11,7 @@ import pytest
 from scipy.stats.mstats import hdquantiles
 
 import eqrm
-from cli.commands import changed, hospitals, run, run_once
+from cli.commands import changed, hospitals, refused, run, run_once
 
 pytestmark = [
     pytest.mark.xdist_group("train"),  # what is prepared once serves all tests
@@ -90,15 +90,12 @@ def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
     content = {"written by": "eqrm train", "files": ["models/a.safetensors"], "recommended": "b"}
     (tmp_path / "files.json").write_text(json.dumps(content))
     output = str(tmp_path / "p.csv")
-    code, _, err = run(capsys, "predict", str(tmp_path), "t.csv", "--output", output)
-    assert (code, f"use one of the files in {tmp_path / 'models'}" in err) == (2, True)
+    command = ["predict", str(tmp_path), "t.csv", "--output", output]
+    assert f"use one of the files in {tmp_path / 'models'}" in refused(capsys, *command)
     content |= {"models": {"b": "../elsewhere/b.safetensors"}}
     (tmp_path / "files.json").write_text(json.dumps(content))
-    code, _, err = run(capsys, "predict", str(tmp_path), "t.csv", "--output", output)
-    assert (code, "it lists '../elsewhere/b.safetensors', which is outside of it" in err) == (
-        2,
-        True,
-    )
+    words = "it lists '../elsewhere/b.safetensors', which is outside of it"
+    assert words in refused(capsys, *command)
 
 
 def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
@@ -131,27 +128,22 @@ def test_predict_names_what_is_wrong(
     code, _, err = predicted(frame.drop(columns=["age", "ward"]))
     assert (code, "no columns 'age', 'ward'" in err) == (2, True)
     code, _, err = predicted(changed(frame, "scan", [2], "bright"))
-    assert (code, "'scan' must hold numbers, but holds 'bright'" in err) == (
-        2,
-        True,
-    )
+    assert (code, "'scan' must hold numbers, but holds 'bright'" in err) == (2, True)
     code, _, err = predicted(frame.iloc[:0])
     assert (code, "no rows" in err) == (2, True)
     new_ward = changed(frame, "ward", [0, 1], "west")
     code, _, err = predicted(new_ward)
-    assert (code, "Warning: Column 'ward'" in err, "'west', in 2 of 25 rows" in err) == (
-        0,
-        True,
-        True,
-    )
+    assert code == 0
+    assert "Warning: Column 'ward'" in err
+    assert "'west', in 2 of 25 rows" in err
     assert len(pd.read_csv(output)) == 25
     code, _, err = predicted(new_ward, "--unseen", "error")
     assert (code, "'west'" in err) == (2, True)
     code, _, err = predicted(frame.drop(columns=["ill", "hospital"]))
     assert (code, list(pd.read_csv(output))) == (0, ["prediction", "p_no", "p_yes"])
     for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "is the table itself")):
-        code, _, err = run(capsys, "predict", model, str(table), "--output", str(tmp_path / target))
-        assert (code, words in err) == (2, True)
+        command = ["predict", model, str(table), "--output", str(tmp_path / target)]
+        assert words in refused(capsys, *command)
     (tmp_path / "no.safetensors").write_bytes(b"no model at all")
     for name, words in (
         ("no.safetensors", "is not a model file"),

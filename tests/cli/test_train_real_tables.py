@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import hospitals, run
+from cli.commands import hospitals, refused, run
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 NAMED = ("--target", "ill", "--domain", "hospital")
@@ -133,6 +133,4 @@ def test_wrong_class_weights_are_refused(
 ) -> None:
     hospitals(number=6).to_csv(tmp_path / "t.csv", index=False)
     asked = [*NAMED, "--class-weight", given, "--output", str(tmp_path / "out")]
-    code, _, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
-    assert code == 2
-    assert words in err
+    assert words in refused(capsys, "train", str(tmp_path / "t.csv"), *asked)

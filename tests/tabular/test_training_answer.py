@@ -51,15 +51,3 @@ def test_the_decision_on_the_headline_level_is_the_answer(
     assert "trained for 0.9" in page
     assert "AUC" in page
     assert "checked by simulation and not proven" in words_of(page)
-
-
-@pytest.mark.parametrize("measure", ["mean", "worst"])
-def test_without_a_choice_what_was_asked_for_is_the_answer(measure: str, tmp_path: Path) -> None:
-    found = trained_on(some(world(), 40), plan_of(measure=measure))
-    answer = training_answer(found, 0.95)
-    wanted = "logistic, plain" if measure == "mean" else "logistic, trained for the worst"
-    assert answer.chosen == wanted
-    assert answer.sentence == f"Use: {wanted}{'' if measure == 'mean' else '  (as asked for)'}"
-    path = tmp_path / "report.html"
-    TrainingResult.of(found).report(path)
-    assert f">{answer.sentence}</h1>" in path.read_text("utf-8")

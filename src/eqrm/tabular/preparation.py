@@ -161,6 +161,8 @@ def weights_of_classes(given: Any, task: Task, labels: NDArray[Any]) -> Array | 
     if given == BALANCED:
         counts = np.bincount(labels, minlength=len(task.classes))
         return np.asarray(len(labels) / (len(counts) * counts), dtype=np.float64)
+    if isinstance(given, str):  # the plan has refused it
+        return None
     for name in given:
         if name not in task.classes:
             raise SettingError(

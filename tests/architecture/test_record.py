@@ -62,13 +62,11 @@ def test_one_digit_of_one_table_fails_the_check_and_is_told(
 def test_only_numbers_with_many_digits_may_differ_by_rounding() -> None:
     assert lines_that_differ("risk 0.12345678", "risk 0.12345679") == []
     assert lines_that_differ("risk: 1.23456789e-17,", "risk: 0.0,") == []
-    assert lines_that_differ("risk 0.604088", "risk 0.604089") == []
     assert lines_that_differ("risk 0.12345678", "risk 0.12345778") != []
     assert lines_that_differ("risk 0.12345", "risk 0.12346") != []
     assert lines_that_differ("12345678 rows", "12345679 rows") != []
     assert lines_that_differ("off by 1.2e-14", "off by 9.1e-15") == []
     assert lines_that_differ("off by 1.2e-14", "off by 0") != []
-    assert lines_that_differ("off by 1.2e-11", "off by 1.3e-11") != []
     assert lines_that_differ("risk 0.12345678", "loss 0.12345678") != []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -22,22 +21,6 @@ def frame() -> pd.DataFrame:
             "ill": [0, 1, 1, 0],
         }
     )
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_a_table_is_read_with_its_domains_as_they_are_written(
-    frame: pd.DataFrame, tmp_path: Path, ending: str
-) -> None:
-    path = tmp_path / f"t{ending}"
-    frame.to_csv(path, index=False) if ending == ".csv" else frame.to_parquet(path)
-    data = eqrm.dataset("table", file=str(path), target="ill", domain="hospital")
-    assert data.names == ("7", "007")
-    assert data.domains.tolist() == [1, 0, 1, 0]
-    assert data.y.tolist() == [0, 1, 1, 0]
-    age = (frame["age"] - frame["age"].mean()) / np.std(frame["age"])
-    columns = data.x.T.tolist()
-    assert any(np.allclose(column, age) for column in columns)
-    assert [1.0, 0.0, 1.0, 0.0] in columns  # ward A
 
 
 def test_wrong_tables_are_refused_in_words(frame: pd.DataFrame, tmp_path: Path) -> None:

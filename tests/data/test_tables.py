@@ -15,12 +15,6 @@ def small() -> Table:
     return Table({"age": [30, 40, 50], "ward": ["A", "B", "A"]}, [0, 1, 1], [7, 7, 8])
 
 
-def test_rows_of_domains() -> None:
-    assert small().in_domains(["7"]).columns["age"].tolist() == [30, 40]
-    with pytest.raises(DomainDataError, match=r"Unknown domain '9'.*Choose from: 7, 8"):
-        small().in_domains(["9"])
-
-
 def test_a_split_keeps_whole_domains_apart_and_loses_no_row() -> None:
     domains = np.repeat(np.arange(20), 3)
     table = Table({"x": np.arange(60.0)}, np.zeros(60), domains)

@@ -5,9 +5,8 @@
 Competitors, all in one process and taking turns:
 
 (a) Algorithm 1 as published: 32 steps of bisection under autograd (benchmarks/published.py);
-(b) scipy's gaussian_kde inverted by brentq: the value only, it has no gradient;
-(c) the plain mean of the risks, forward and backward: the least that any objective can cost;
-(d) every other bandwidth rule against the default one, up to 1000 risks.
+(b) the plain mean of the risks, forward and backward: the least that any objective can cost;
+(c) every other bandwidth rule against the default one, up to 1000 risks.
 
 ``KDE(risks).quantile(level).backward()`` is timed as a user writes it, checks included.
 """
@@ -23,12 +22,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from memory import measure_memory, print_memory
 from published import published_quantile
-from scipy.optimize import brentq
-from scipy.stats import gaussian_kde
 from tables import aligned, busy_warning, measured_on
 from timing import Budget, Timing, interleaved
 from torch import Tensor
@@ -40,7 +36,6 @@ COUNTS = (2, 10, 100, 1000, 44_930, 1_000_000, 10_000_000)
 LEVELS = ("0.5", "0.75", "0.99", "1-e^-1000")
 DEEP = "1-e^-1000"
 LARGEST_FOR_BISECTION = 1_000_000
-LARGEST_FOR_SCIPY = 44_930
 LARGEST_GROWTH = 1.5
 """How much faster the cost may grow than the number of risks, or than the cost of their mean where
 that grows faster still: it is linear, but beyond the caches every byte costs more."""
@@ -97,19 +92,9 @@ def lognormal_risks(m: int) -> Tensor:
     return torch.empty(m, dtype=torch.float64).log_normal_(generator=generator)
 
 
-def scipy_quantile(risks: np.ndarray, alpha: float) -> float:
-    """gaussian_kde with the Gaussian-optimal factor, inverted between safe ends."""
-    factor = (4.0 / (3.0 * len(risks))) ** 0.2
-    estimate = gaussian_kde(risks, bw_method=factor)
-    reach = 10.0 * factor * risks.std(ddof=1)
-    low, high = float(risks.min() - reach), float(risks.max() + reach)
-    return float(brentq(lambda x: estimate.integrate_box_1d(-np.inf, x) - alpha, low, high))
-
-
 def competitors(m: int, level_text: str) -> dict[str, Callable[[], object]]:
     """What takes turns at this size and level."""
     risks = lognormal_risks(m).requires_grad_()
-    values = risks.detach().numpy()
     level = eqrm.Level.parse(level_text)
 
     def forward_backward(objective: Callable[[Tensor], Tensor]) -> Callable[[], None]:
@@ -126,8 +111,6 @@ def competitors(m: int, level_text: str) -> dict[str, Callable[[], object]]:
     if level_text != DEEP and m <= LARGEST_FOR_BISECTION:
         alpha = level.alpha
         actions["published"] = forward_backward(lambda r: published_quantile(r, alpha))
-    if level_text != DEEP and m <= LARGEST_FOR_SCIPY:
-        actions["scipy"] = lambda: scipy_quantile(values, level.alpha)
     return actions
 
 
@@ -142,7 +125,7 @@ def measure_row(m: int, level: str, quick: bool) -> Row:
         pause=0.01 if few else 0.05,
     )
     clock = time.process_time if few else time.perf_counter
-    slow = dict.fromkeys(("published", "scipy"), min(rounds, ROUNDS_OF_SLOW))
+    slow = {"published": min(rounds, ROUNDS_OF_SLOW)}
     return Row(
         m,
         level,
@@ -195,16 +178,15 @@ def _number(value: float, digits: int = 3) -> str:
 
 def print_rows(rows: list[Row]) -> None:
     """Milliseconds and ratios, a line per number of domains and level."""
-    header = ["m", "level", "eqrm ms", "published", "scipy", "mean"]
-    header += ["published/eqrm", "scipy/eqrm", "eqrm/mean"]
+    header = ["m", "level", "eqrm ms", "published", "mean", "published/eqrm", "eqrm/mean"]
     cells = []
     for row in rows:
         times = [
             _number(row.timings[name].milliseconds) if name in row.timings else "-"
-            for name in ("eqrm", "published", "scipy", "mean")
+            for name in ("eqrm", "published", "mean")
         ]
-        ratios = [_number(row.ratio(name, "eqrm")) for name in ("published", "scipy")]
-        cells.append([f"{row.m}", row.level, *times, *ratios, _number(row.ratio("eqrm", "mean"))])
+        ratios = [row.ratio("published", "eqrm"), row.ratio("eqrm", "mean")]
+        cells.append([f"{row.m}", row.level, *times, *map(_number, ratios)])
     print(aligned(header, cells))
 
 

@@ -7,8 +7,7 @@ of 2 domains × 25,000 examples, as in the paper's ColoredMNIST, and of 1,000 do
 
 - *By hand*: forward, loss, backward and Adam's update. ERM is the plain mean of the losses, the
   least that any training can do; EQRM is ``EQRM(0.9)(losses, domains)`` as a user writes it,
-  including its checks of domains and losses. What the two objectives take alone, from given losses
-  to their gradient, is printed too: it is free of the network's noise.
+  including its checks of domains and losses.
 - *The trainer*: its own step, with everything that it does besides: schedules, checks, the
   objective's generator.
 - *The data path*: drawing the rows of a batch and gathering them from the data in memory.
@@ -61,25 +60,18 @@ BY_HAND: dict[str, Loss] = {"erm": mean_loss, "eqrm": EQRM(0.9)}
 
 @dataclass(frozen=True)
 class Row:
-    """Timings of one setting: steps by hand, of the trainer, and the objectives alone."""
+    """Timings of one setting: steps by hand, and of the trainer."""
 
     domains: int
     examples: int
     by_hand: dict[str, Timing]
     trainer: dict[str, Timing]
     """Also of the data path, as ``"data"``."""
-    alone: dict[str, Timing]
 
     @property
     def ratio_by_hand(self) -> float:
         """EQRM's step over ERM's, both written by hand."""
         return self.by_hand["eqrm"].times(self.by_hand["erm"])
-
-    @property
-    def ratio_without_noise(self) -> float:
-        """The ratio by hand that the objectives' own times account for."""
-        extra = self.alone["eqrm"].median - self.alone["erm"].median
-        return 1.0 + extra / self.by_hand["erm"].median
 
     @property
     def ratio(self) -> float:
@@ -105,8 +97,8 @@ class Row:
         """The ratios in a phrase."""
         return (
             f"{self.examples} examples of {self.domains} domains: by hand "
-            f"{self.ratio_by_hand:.3f} ({self.ratio_without_noise:.4f} by the objectives' own "
-            f"times), in the trainer {self.ratio:.3f}, data path {self.data_share:.3f}"
+            f"{self.ratio_by_hand:.3f}, in the trainer {self.ratio:.3f}, data path "
+            f"{self.data_share:.3f}"
         )
 
 
@@ -149,20 +141,8 @@ def step_by_hand(loss: Loss, x: Tensor, y: Tensor, domains: Tensor) -> Action:
     return step
 
 
-def loss_alone(loss: Loss, domains: Tensor) -> Action:
-    """The gradient of a loss with respect to given losses."""
-    generator = torch.Generator().manual_seed(0)
-    given = torch.rand(len(domains), generator=generator).requires_grad_()
-
-    def gradient() -> None:
-        given.grad = None
-        loss(given, domains).backward()
-
-    return gradient
-
-
 def measure(domains: int, examples: int, per_domain: int) -> Row:
-    """Time all steps and the data path in turns, then the objectives alone."""
+    """Time all steps and the data path in turns."""
     data = digits(domains, examples)
     erm, eqrm = (trainer(each, data, per_domain) for each in (ERM(), EQRM(0.9)))
     batch, place = erm._next_batch(), erm.phases.place(0)
@@ -182,7 +162,6 @@ def measure(domains: int, examples: int, per_domain: int) -> Row:
         len(y),
         by_hand={name: timings[f"{name} by hand"] for name in BY_HAND},
         trainer={name: timings[name] for name in ("erm", "eqrm", "data")},
-        alone=interleaved({name: loss_alone(loss, ids) for name, loss in BY_HAND.items()}),
     )
 
 
@@ -199,8 +178,6 @@ def print_rows(rows: list[Row]) -> None:
                 *(f"{row.by_hand[name].milliseconds:.1f}" for name in BY_HAND),
                 f"{row.ratio_by_hand:.3f}",
                 f"{BOUND:g}",
-                *(f"{row.alone[name].milliseconds:.2f}" for name in BY_HAND),
-                f"{row.ratio_without_noise:.4f}",
                 verdict,
             ]
         )
@@ -218,7 +195,7 @@ def print_rows(rows: list[Row]) -> None:
             ]
         )
     print("By hand")
-    print(aligned([*both, "mean alone ms", "EQRM alone ms", "1 + extra/ERM", ""], hand))
+    print(aligned([*both, ""], hand))
     print("\nThe trainer")
     print(aligned([*both, "data ms", "data/ERM", "bound", "ERM/by hand", ""], trained))
 

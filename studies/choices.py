@@ -8,11 +8,7 @@ from eqrm.checks import one_of
 
 
 def names(given: Sequence[object] | str | None, known: Iterable[str], what: str) -> list[str]:
-    """Names in a list, or separated by commas, all of them known; all that are, unless given.
-
-    >>> names("flights, bdf", ["bdf", "flights"], "table")
-    ['flights', 'bdf']
-    """
+    """Names in a list, or separated by commas, all of them known; all that are, unless given."""
     known = list(known)
     if given is None:
         return known

@@ -21,9 +21,6 @@ class Check:
     """A claim, whether it holds, and the numbers on both sides.
 
     ``source`` says where the claim comes from.
-
-    >>> print(Check("spread shrinks", True, "2.1 > 0.4", "a falling sequence", "Figure 3 B"))
-    PASS  spread shrinks: 2.1 > 0.4 (needed: a falling sequence)
     """
 
     claim: str
@@ -42,12 +39,6 @@ class ResultTable:
     """Numbers and words in rows: a CSV file, and a table on the page unless ``on_page`` is False.
 
     On the page, ``leading`` tables stand before the pictures, and ``folded`` ones open on a click.
-
-    >>> table = ResultTable("risks", "Risk by level", ["level", "risk"], [["0.9", 1.5551]])
-    >>> print(table.markdown())
-    | level | risk |
-    |---|---:|
-    | 0.9 | 1.555 |
     """
 
     name: str
@@ -80,11 +71,7 @@ class ResultTable:
 
 
 def _text(cell: Cell) -> str:
-    """A cell for people: four digits, ✓ and ✗.
-
-    >>> _text(0.123456), _text(True), _text(None), _text(-0.0)
-    ('0.1235', '✓', '', '0')
-    """
+    """A cell for people: four digits, ✓ and ✗."""
     if cell is None:
         return ""
     if isinstance(cell, bool):
@@ -92,6 +79,11 @@ def _text(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell + 0.0:.4g}"
     return cell
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """A share in per cent; nothing where there is none."""
+    return "" if share is None else f"{100.0 * share:.{digits}f}%"
 
 
 @dataclass(frozen=True)

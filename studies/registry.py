@@ -30,19 +30,11 @@ STUDIES = Registry[type[Study]](
 
 
 def study_names() -> tuple[str, ...]:
-    """The names that :func:`new_study` knows.
-
-    >>> study_names()[:4]
-    ('linear-regression', 'causal-recovery', 'linear-sem', 'frontiers')
-    """
+    """The names that :func:`new_study` knows."""
     return tuple(STUDIES)
 
 
 def new_study(name: str, **settings: Any) -> Study:
-    """The study of that name, with settings of its own where it has any.
-
-    >>> new_study("causal-recovery").reproduces
-    'Appendix G.1.2: the table and the seven cases of changing σ'
-    """
+    """The study of that name, with settings of its own where it has any."""
     made: Study = STUDIES.make(name, given=settings)
     return made

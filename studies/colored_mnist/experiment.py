@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -100,7 +101,6 @@ class MnistStudy:
     first_seed: int
     device: torch.device
     on_step: Callable[[int, int], None] | None = None
-    _data: DigitsBySeed | None = field(default=None, init=False)
     _burn_in_steps: int = field(default=0, init=False)
     _rates: dict[str, float] = field(default_factory=dict, init=False)
 
@@ -147,9 +147,8 @@ class MnistStudy:
 
     def train(self, block: Block) -> None:
         """Train all settings of a block, measure them and write their results."""
-        data = self._prepared()
         oracle = block.settings[0].method == "oracle"
-        training, evaluation = data.training(oracle), data.evaluation()
+        training, evaluation = self._data.training(oracle), self._data.evaluation()
         if block.recipe.shared_data:
             training = training[:1]
         start = self._now()
@@ -242,13 +241,10 @@ class MnistStudy:
         network.load_state_dict(archive.tensors)
         return BurnIn(network, archive.content["erm_norm"])
 
-    def _prepared(self) -> DigitsBySeed:
-        if self._data is None:
-            settings = self.settings
-            self._data = DigitsBySeed(
-                self.seeds, settings.recipe, settings.test_digits, self.device
-            )
-        return self._data
+    @cached_property
+    def _data(self) -> DigitsBySeed:
+        settings = self.settings
+        return DigitsBySeed(self.seeds, settings.recipe, settings.test_digits, self.device)
 
     def _now(self) -> float:
         if self.device.type == "cuda":

@@ -24,7 +24,7 @@ from studies.domains_in_time.settings import (
     SIZES,
     SPELL_DOMAINS,
 )
-from studies.outcome import Cell, Outcome, Picture, Progress, ResultTable
+from studies.outcome import Cell, Outcome, Picture, Progress, ResultTable, percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def dependent_table(findings: TimeFindings) -> ResultTable:
                 if (each.dependence, each.sequence, each.domains) == (k, sequence, domains)
             ]
             held, plain = min(each.held for each in cells), min(each.plain for each in cells)
-            rows.append([str(k), sequence, str(domains), _percent(held), _percent(plain)])
+            rows.append([str(k), sequence, str(domains), percent(held), percent(plain)])
     columns = ["k", "sequence", "domains", "dependence=k", "plain certificate"]
     title = "k-dependent domains: how often bounds at 95% hold, the worst of five laws"
     return ResultTable("dependent", title, columns, rows)
@@ -105,10 +105,10 @@ def spells_table(findings: TimeFindings) -> ResultTable:
         [
             each.world,
             each.expected or "nothing",
-            "" if each.held is None else _percent(each.held),
-            _percent(each.refused),
-            _percent(each.wrong),
-            _percent(each.plain),
+            "" if each.held is None else percent(each.held),
+            percent(each.refused),
+            percent(each.wrong),
+            percent(each.plain),
             "" if each.block_length is None else f"{each.block_length:.1f}",
         ]
         for each in findings.spells
@@ -123,8 +123,8 @@ def _told_table(findings: TimeFindings) -> ResultTable:
         [
             each.world,
             f"{100 * each.refused:g}%",
-            *(_percent(share) for share in each.served.values()),
-            _percent(each.best),
+            *(percent(share) for share in each.served.values()),
+            percent(each.best),
         ]
         for each in findings.told
     ]
@@ -140,7 +140,7 @@ def _drift_table() -> ResultTable:
     rows: list[list[Cell]] = []
     for half_life in HALF_LIVES:
         bound = recent_bound(np.arange(200), ALPHA, half_life)  # the same for any risks
-        rows.append([f"{half_life:g}", *(_percent(bound.probability(each)) for each in DRIFTS)])
+        rows.append([f"{half_life:g}", *(percent(bound.probability(each)) for each in DRIFTS)])
     columns = ["half-life", *(f"drift {drift:g}" for drift in DRIFTS)]
     title = (
         "Weighted bounds: probability that the next domain is within the bound at 90%, by "
@@ -161,11 +161,11 @@ def _online_table(findings: TimeFindings) -> ResultTable:
                     [
                         kind,
                         method,
-                        f"{_percent(min(rates))} to {_percent(max(rates))}",
-                        _percent(0.1 + reports[0].guarantee),
-                        _percent(float(np.mean([report.infinite for report in reports]))),
-                        _percent(float(np.mean([report.empty for report in reports]))),
-                        _percent(max(report.worst_recent_miss_rate for report in reports)),
+                        f"{percent(min(rates))} to {percent(max(rates))}",
+                        percent(0.1 + reports[0].guarantee),
+                        percent(float(np.mean([report.infinite for report in reports]))),
+                        percent(float(np.mean([report.empty for report in reports]))),
+                        percent(max(report.worst_recent_miss_rate for report in reports)),
                     ]
                 )
     columns = ["sequence", "method", "miss rates", "guaranteed at most", "allow every risk"]
@@ -178,8 +178,8 @@ def _alarms_table(findings: TimeFindings, watched: int) -> ResultTable:
         [
             each.what,
             f"dependence={each.dependence}",
-            _percent(each.rang, 2),
-            "nothing" if each.promised is None else f"{_percent(each.promised)} at most",
+            percent(each.rang, 2),
+            "nothing" if each.promised is None else f"{percent(each.promised)} at most",
         ]
         for each in [*findings.false_alarms, *findings.correlated]
     ]
@@ -190,7 +190,7 @@ def _alarms_table(findings: TimeFindings, watched: int) -> ResultTable:
 def _delays_table(findings: TimeFindings) -> ResultTable:
     rows: list[list[Cell]] = [
         [
-            _percent(each.miss_rate),
+            percent(each.miss_rate),
             str(each.good_before),
             f"{each.median:g}",
             f"{each.by_power:g}",
@@ -221,10 +221,6 @@ def draw_spells(findings: TimeFindings) -> Figure:
     axes.set_ylabel("share of worlds")
     figure.legend(frameon=False, loc="outside upper center", ncols=3)
     return figure
-
-
-def _percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f}%"
 
 
 def _remarks() -> list[str]:

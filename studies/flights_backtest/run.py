@@ -10,7 +10,7 @@ from eqrm.evaluation.backtesting.words import conclusions, tables, warnings_of
 from studies.base import Study
 from studies.flights_backtest.checks import check_year
 from studies.flights_backtest.experiment import SIZES, YearFindings, run_year
-from studies.outcome import Outcome, Picture, Progress, ResultTable
+from studies.outcome import Outcome, Picture, Progress, ResultTable, percent
 
 BY_WINDOW, BY_LEVEL, BY_KIND, BY_RISK = 0, 1, 2, -1
 """The places of a backtest's tables; that by kind is there where kinds are compared."""
@@ -60,8 +60,8 @@ def _answer(found: Backtest) -> str:
         shares = [row.share for row in rows if row is not None]
         expected = next(row.expected for row in rows if row is not None) or 0.0
         parts.append(
-            f"{_percent(min(shares))} to {_percent(max(shares))} of the judged days certified on "
-            f"{certify} days (expected of exchangeable days: {_percent(expected)})"
+            f"{percent(min(shares))} to {percent(max(shares))} of the judged days certified on "
+            f"{certify} days (expected of exchangeable days: {percent(expected)})"
         )
     return (
         f"Refitted in every window, predictors that look at a flight were within their "
@@ -104,9 +104,9 @@ def held(found: Backtest) -> list[list[str]]:
     for certify in found.plan.certify:
         told = [found.find(certify, n, "plain", found.plan.headline) for n in found.predictors]
         rows = [row for row in told if row is not None]
-        cells = [f"{_percent(row.share)} (lowest {_percent(row.lowest)})" for row in rows]
+        cells = [f"{percent(row.share)} (lowest {percent(row.lowest)})" for row in rows]
         first = rows[0]
-        expected = _percent(first.expected or 0.0)
+        expected = percent(first.expected or 0.0)
         lines.append([f"{certify} days", str(first.windows), str(first.judged), expected, *cells])
     return lines
 
@@ -116,10 +116,6 @@ def _made(
 ) -> ResultTable:
     header, *rows = lines
     return ResultTable(name, title, list(header), [list(row) for row in rows], leading=leading)
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f}%"
 
 
 def _remarks(findings: YearFindings) -> list[str]:

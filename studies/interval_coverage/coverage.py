@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +52,6 @@ class CoveredInterval:
     case: IntervalCase
     what: str
     label: str
-    stated: float
     needed: float
     worlds: int = 0
     given: int = 0
@@ -82,37 +81,31 @@ class CoveredInterval:
         return self.width / self.both if self.both else math.nan
 
 
-@dataclass
-class CoverageCount:
-    """The intervals of one case by kind, in the order in which they were met."""
+Counted = dict[tuple[str, str], CoveredInterval]
 
-    case: IntervalCase
-    found: dict[tuple[str, str], CoveredInterval] = field(default_factory=dict)
 
-    def add(
-        self, what: str, label: str, ends: Ends, true: float, needed: float, stated: float
-    ) -> None:
-        """Count one interval."""
-        if (what, label) not in self.found:
-            self.found[what, label] = CoveredInterval(self.case, what, label, stated, needed)
-        self.found[what, label].count(ends, true)
+def _counted(
+    found: Counted, case: IntervalCase, what: str, label: str, needed: float = 0.0
+) -> CoveredInterval:
+    """The count of one kind of interval, in the order in which kinds were met."""
+    return found.setdefault((what, label), CoveredInterval(case, what, label, needed))
 
 
 def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:
     """Count how often each kind of interval holds in so many worlds."""
-    generator, counted, chosen = _generator(case, seed), CoverageCount(case), Level(CHOSEN)
+    generator, found, chosen = _generator(case, seed), Counted(), Level(CHOSEN)
     truth, levels = truth_of(case.law, LEVELS), tuple(map(Level, LEVELS))
     for _ in range(worlds):
         first, second = LAWS[case.law](generator, (case.domains,))
         for one in risk_intervals(first, levels, case.confidence):
             true = truth.first[one.statistic, one.level]
             ends = one.low, one.high
-            counted.add(ONE, one.label, ends, true, one.needed, case.confidence)
+            _counted(found, case, ONE, one.label, one.needed).count(ends, true)
         needed = dict[float | None, float]()
         for two in paired_differences(first, second, levels, case.confidence):
             true = truth.difference((two.statistic, two.level))
             ends = two.low, two.high
-            counted.add(TWO, two.label, ends, true, two.needed, case.confidence)
+            _counted(found, case, TWO, two.label, two.needed).count(ends, true)
             if two.statistic == QUANTILE:
                 needed[two.level] = two.needed
         others = [LAWS[case.law](generator, (case.domains,))[0] for _ in range(1, REFERENCES)]
@@ -128,8 +121,8 @@ def interval_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Covere
             if math.isfinite(true):
                 pairs = quantile_pairs(reference, second, level, case.confidence)
                 ends = OPEN if pairs is None else pairs.change()
-                counted.add(CHANGE, label, ends, true, needed[level.alpha], case.confidence)
-    return list(counted.found.values())
+                _counted(found, case, CHANGE, label, needed[level.alpha]).count(ends, true)
+    return list(found.values())
 
 
 def best_reference(predictor: Array, references: Sequence[Array], level: Level) -> Array:
@@ -145,7 +138,7 @@ def best_reference(predictor: Array, references: Sequence[Array], level: Level) 
 
 def bootstrap_coverage(case: IntervalCase, worlds: int, seed: int) -> list[CoveredInterval]:
     """The same of percentiles of a bootstrap, which is what they are compared with."""
-    generator, counted = _generator(case, seed), CoverageCount(case)
+    generator, found = _generator(case, seed), Counted()
     truth, tail = truth_of(case.law, LEVELS), (1.0 - case.confidence) / 2.0
     for _ in range(worlds):
         first, second = LAWS[case.law](generator, (case.domains,))
@@ -154,8 +147,8 @@ def bootstrap_coverage(case: IntervalCase, worlds: int, seed: int) -> list[Cover
         for what, values in ((ONE, drawn[0]), (TWO, drawn[1] - drawn[0])):
             ends = np.quantile(values, [tail, 1.0 - tail], axis=1).T.tolist()
             for (label, true), (low, high) in zip(_named(truth, what), ends, strict=True):
-                counted.add(what, label, (low, high), true, 0.0, case.confidence)
-    return list(counted.found.values())
+                _counted(found, case, what, label).count((low, high), true)
+    return list(found.values())
 
 
 def _named(truth: Truth, what: str) -> Iterator[tuple[str, float]]:

@@ -19,7 +19,7 @@ from studies.interval_coverage.coverage import (
     interval_coverage,
 )
 from studies.interval_coverage.worlds import LAWS
-from studies.outcome import Cell, Check, Outcome, Progress, ResultTable
+from studies.outcome import Cell, Check, Outcome, Progress, ResultTable, percent
 
 CONFIDENCE = 0.95
 DOMAINS = (10, 20, 30, 100, 300)
@@ -160,8 +160,8 @@ def interval_checks(found: CoverageFound, worlds: int) -> list[Check]:
         Check(
             "percentiles of a bootstrap do not hold as often as stated",
             worst.coverage < CONFIDENCE - SLACK,
-            f"in {_percent(worst.coverage)} of worlds at worst ({_place(worst)})",
-            f"below {_percent(CONFIDENCE - SLACK)}",
+            f"in {percent(worst.coverage)} of worlds at worst ({_place(worst)})",
+            f"below {percent(CONFIDENCE - SLACK)}",
             "the defect",
         ),
         Check(
@@ -182,14 +182,15 @@ _WORDS = {
 
 
 def _held(claim: str, given: Sequence[CoveredInterval], worlds: int) -> Check:
-    worst = min(given, key=lambda each: each.coverage - each.stated)
-    least = worst.stated - SLACK
-    slack = 4.0 * math.sqrt(worst.stated * (1.0 - worst.stated) / worlds) if worlds < 1000 else 0.0
+    worst = min(given, key=lambda each: each.coverage - each.case.confidence)
+    stated = worst.case.confidence
+    least = stated - SLACK
+    slack = 4.0 * math.sqrt(stated * (1.0 - stated) / worlds) if worlds < 1000 else 0.0
     return Check(
         claim,
         worst.coverage >= least - slack,
-        f"in {_percent(worst.coverage)} of worlds at worst ({_place(worst)})",
-        f"{_percent(least)}{' less the error of the simulation' if slack else ''}",
+        f"in {percent(worst.coverage)} of worlds at worst ({_place(worst)})",
+        f"{percent(least)}{' less the error of the simulation' if slack else ''}",
         "coverage",
     )
 
@@ -208,7 +209,7 @@ def worst_table(
         for m in DOMAINS:
             same = [e for e in counted if (e.what, e.label, e.case.domains) == (what, label, m)]
             worst = min(same, key=lambda each: each.coverage)
-            text = _percent(worst.coverage)
+            text = percent(worst.coverage)
             if not any(each.given for each in same):
                 text = f"refused ({worst.needed:g} needed)"
             elif m < worst.needed:
@@ -229,7 +230,7 @@ def law_table(counted: Sequence[CoveredInterval], what: str) -> ResultTable:
     for law in LAWS:
         for m in DOMAINS:
             row = {e.label: e for e in same if (e.case.law, e.case.domains) == (law, m)}
-            texts = [_percent(row[label].coverage) if row[label].given else "–" for label in labels]
+            texts = [percent(row[label].coverage) if row[label].given else "–" for label in labels]
             rows.append([law, str(m), *texts])
     title = f"Every law, {what}: how often intervals at 95% hold (–: refused)"
     return ResultTable(
@@ -272,17 +273,13 @@ def other_table(found: CoverageFound) -> ResultTable:
                 for e in found.ours
                 if (e.what, e.label) == key and e.case.confidence == confidence and e.given
             ]
-            row.append(_percent(min(each.coverage for each in same)) if same else "refused")
+            row.append(percent(min(each.coverage for each in same)) if same else "refused")
         rows.append(row)
     tried = " and ".join(map(str, OTHER_DOMAINS))
     title = f"Other confidences, at worst over {len(LAWS)} laws with {tried} domains"
     return ResultTable(
         "confidences", title, ["of", "statistic", *(f"{100 * c:g}%" for c in OTHERS)], rows
     )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
 
 
 def _remarks() -> list[str]:

@@ -95,11 +95,6 @@ class BatchesOfRuns:
             picked = x[self.one_dataset].index_select(0, here)
             return picked, shared.expand(self.alive, *shared.shape)
         here = self._moved(torch.stack([rows[stream] for stream in self.stream_of[: self.alive]]))
-        if self.one_dataset is not None:
-            flat = here.flatten()
-            picked = x[self.one_dataset].index_select(0, flat)
-            targets = y[self.one_dataset].index_select(0, flat)
-            return picked.unflatten(0, here.shape), targets.unflatten(0, here.shape)
         which = self.data_of[: self.alive].unsqueeze(1)
         return x[which, here], y[which, here]
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from eqrm import Empirical, Level, domain_risks
 from eqrm.data import DomainData
-from eqrm.errors import DataFileError
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.predictors import Predictor
 from eqrm.predictors.base import LOSSES
@@ -80,12 +79,7 @@ def _kept(
     if kept.is_file():
         found = read_checked_json(kept, FORMAT, "a file of baselines")
         if found.get("of") == of:
-            try:
-                return {name: _measured(values) for name, values in found["risks"].items()}
-            except (KeyError, TypeError, ValueError):
-                raise DataFileError(
-                    f"{kept} is not a file of baselines. Delete it: it is computed again."
-                ) from None
+            return {name: _measured(values) for name, values in found["risks"].items()}
     made = compute(RunData.read(RunConfig.from_file(run / "config.yaml").data))
     plain = {name: _plain(each) for name, each in made.items()}
     write_checked_json(kept, FORMAT, {"of": of, "risks": plain})

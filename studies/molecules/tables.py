@@ -91,11 +91,7 @@ def _by_trial(differences: Sequence[float]) -> str:
 
 
 def _direction(differences: Sequence[float]) -> str:
-    """In which direction all trials agree.
-
-    >>> _direction([-1.0, -2.0]), _direction([1.0, -2.0])
-    ('lower in every trial', 'lower in 1 of 2 trials')
-    """
+    """In which direction all trials agree."""
     return f"lower in {_number_lower(differences)}"
 
 

@@ -172,11 +172,7 @@ def twice_the_mean(risks: Vector, ids: NDArray[np.int64], alpha: float) -> float
 
 
 def _poisson_binomial(shares: Vector) -> Vector:
-    """The probabilities of 0 … m successes with different chances.
-
-    >>> _poisson_binomial(np.array([0.5, 1.0]))
-    array([0. , 0.5, 0.5])
-    """
+    """The probabilities of 0 … m successes with different chances."""
     law = np.ones(1)
     for share in shares:
         law = np.convolve(law, [1.0 - share, share])

@@ -17,7 +17,7 @@ from studies.nested_domains.coverage import (
     tightness,
 )
 from studies.nested_domains.worlds import BAD_GROUPS, SIZES
-from studies.outcome import Cell, Check, Outcome, Progress, ResultTable
+from studies.outcome import Cell, Check, Outcome, Progress, ResultTable, percent
 
 
 class NestedDomains(Study):
@@ -103,7 +103,7 @@ def checks_of(found: NestedWorlds, worlds: int) -> list[Check]:
             Check(
                 f"bounds for a new member of a new group hold as often as stated: {what}",
                 held >= promised.CONFIDENCE - error,
-                f"in {_percent(held)} of worlds at worst ({_place(worst)})",
+                f"in {percent(held)} of worlds at worst ({_place(worst)})",
                 stated,
                 "new groups",
             )
@@ -116,14 +116,14 @@ def checks_of(found: NestedWorlds, worlds: int) -> list[Check]:
             f"the pooled form with at least {promised.FEWEST_POOLED} groups holds nearly as often, "
             f"unless {BAD_GROUPS}",
             (worst.pooled or 0.0) >= promised.POOLED_COVERAGE - slack,
-            f"in {_percent(worst.pooled)} of worlds at worst ({_place(worst)})",
+            f"in {percent(worst.pooled)} of worlds at worst ({_place(worst)})",
             f"{100 * promised.POOLED_COVERAGE:g}%",
             "pooled, approximate",
         ),
         Check(
             "bounds for a new member of a known group hold as often as stated",
             known.held >= promised.CONFIDENCE - error,
-            f"in {_percent(known.held)} of worlds at worst ({known.members} members, intraclass "
+            f"in {percent(known.held)} of worlds at worst ({known.members} members, intraclass "
             f"correlation {known.correlation:g})",
             stated,
             "known groups",
@@ -167,18 +167,18 @@ def _worst(same: list[NestedCovered]) -> list[Cell]:
     pooled = [each.pooled for each in same if each.pooled is not None]
     refused = [each.refused for each in same if each.refused is not None]
     return [
-        _percent(min(each.once for each in same)),
-        _percent(min(each.repeated for each in same)),
-        _percent(min(pooled, default=None)),
-        _percent(max(refused, default=None)),
-        _percent(min(each.plain for each in same)),
+        percent(min(each.once for each in same)),
+        percent(min(each.repeated for each in same)),
+        percent(min(pooled, default=None)),
+        percent(max(refused, default=None)),
+        percent(min(each.plain for each in same)),
     ]
 
 
 def known_table(found: NestedWorlds) -> ResultTable:
     """A row per number of members, a column per correlation."""
     rows: list[list[Cell]] = [
-        [str(m), *(_percent(each.held) for each in found.known if each.members == m)]
+        [str(m), *(percent(each.held) for each in found.known if each.members == m)]
         for m in dict.fromkeys(each.members for each in found.known)
     ]
     columns = ["members", *(f"correlation {c:g}" for c in promised.CORRELATIONS)]
@@ -203,10 +203,6 @@ def _tight(found: NestedWorlds) -> ResultTable:
     )
     names = ["one draw", "all draws, e-values", "all draws, twice the mean p-value", "pooled"]
     return ResultTable("tightness", title, ["groups", "intraclass correlation", *names], rows)
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}%"
 
 
 def _remarks() -> list[str]:

@@ -250,7 +250,7 @@ def test_each_rule_chooses_by_its_own_accuracies() -> None:
     assert chosen(BY_TEST_DOMAIN) == 5000.0
     assert chosen(BY_TRAINING_DOMAINS) == 50.0
     assert chosen(BY_TEST_SET) == 50.0
-    assert findings.flattery() == pytest.approx(1.0)
+    assert findings.flattery() == pytest.approx([1.0])
     assert findings.row("paper", BY_TEST_DOMAIN, "eqrm", PRETRAINED) is None
     row = findings.row("paper", BY_TEST_DOMAIN, "irm", PRETRAINED)
     assert row is not None

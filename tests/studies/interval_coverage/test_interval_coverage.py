@@ -99,13 +99,11 @@ def test_resampled_statistics_are_those_of_the_domains_drawn() -> None:
 
 
 CASE = IntervalCase("normal", 100, 0.95)
-GOOD = CoveredInterval(CASE, ONE, "mean", 0.95, 30.0, 2000, 2000, 1900, 2000, 200.0)
+GOOD = CoveredInterval(CASE, ONE, "mean", 30.0, 2000, 2000, 1900, 2000, 200.0)
 
 
 def found_with(*changed: CoveredInterval) -> CoverageFound:
-    others = [
-        replace(GOOD, case=CASE._replace(confidence=c), stated=c, held=1990) for c in (0.8, 0.99)
-    ]
+    others = [replace(GOOD, case=CASE._replace(confidence=c), held=1990) for c in (0.8, 0.99)]
     many = replace(GOOD, case=CASE._replace(domains=300))
     ours = [GOOD, many, replace(GOOD, what=TWO), replace(GOOD, what=CHANGE), *others, *changed]
     narrow = replace(GOOD, held=1700, width=150.0)

@@ -120,14 +120,15 @@ def with_frontier(findings: RegressionFindings, name: str, i: int, j: int) -> Re
     return replace(findings, frontier=replace(findings.frontier, **{name: changed}))
 
 
+SWAPPED = ((0, 1), (0, 2), (1, 2), (2, 3), (3, 2), (4, 5), (5, 4))
+"""Levels whose risks are exchanged, for each test quantile."""
 BREAKS: dict[str, Callable[[RegressionFindings], RegressionFindings]] = {
-    "test quantile 0.1": lambda f: replace(f, test_risks=swap(f.test_risks, 0, 1)),
-    "test quantile 0.25": lambda f: replace(f, test_risks=swap(f.test_risks, 0, 2)),
-    "test quantile 0.5": lambda f: replace(f, test_risks=swap(f.test_risks, 1, 2)),
-    "test quantile 0.75": lambda f: replace(f, test_risks=swap(f.test_risks, 2, 3)),
-    "test quantile 0.9": lambda f: replace(f, test_risks=swap(f.test_risks, 3, 2)),
-    "test quantile 0.99": lambda f: replace(f, test_risks=swap(f.test_risks, 4, 5)),
-    "test quantile 0.999": lambda f: replace(f, test_risks=swap(f.test_risks, 5, 4)),
+    **{
+        f"test quantile {q}": lambda f, i=i, j=j: replace(f, test_risks=swap(f.test_risks, i, j))
+        for q, i, j in zip(
+            TEST_QUANTILES, (0, 0, 1, 2, 3, 4, 5), (1, 2, 2, 3, 2, 5, 4), strict=True
+        )
+    },
     "the spread of risk": lambda f: with_frontier(f, "risks", 1, 2),
     "at α → 1 the risk": lambda f: with_frontier(f, "mean_risks", 5, 0),
     "coefficients approach": lambda f: with_frontier(f, "coefficients", 1, 2),

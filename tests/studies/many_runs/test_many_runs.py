@@ -20,11 +20,6 @@ LEVELS = (Level(0.5), Level(0.9), Level(log_tail=-100), Level(log_tail=-1000))
 SCALED: dict[str, Any] = {"schedule": "cosine", "loss_scaling": "gradient-norm-ratio"}
 
 SETTINGS = {
-    "levels after one burn-in": [
-        Run(seed, (Phase("erm", 7, 1e-2), Phase(EQRM(level), 6, 3e-3, "cosine")))
-        for seed in (0, 1)
-        for level in LEVELS
-    ],
     "burn-ins and learning rates of their own": [
         Run(3, (Phase("erm", 4, 1e-2), Phase(EQRM(0.9), 9, 3e-3))),
         Run(3, (Phase("erm", 9, 1e-2), Phase(EQRM(0.9), 4, 1e-3, "cosine"))),

@@ -11,12 +11,11 @@ import pytest
 from scipy import stats
 from studies.pacs.findings import AccuracyGain, PacsFindings
 from studies.pacs.run import Pacs, _answer, _checks, _tables
-from studies.pacs.settings import ERM, EXACT, SIZES, PacsSettings
+from studies.pacs.settings import ERM, EXACT, PacsSettings
 from studies.registry import new_study
 from studies.swept import FinishedSweep
 
 from eqrm.errors import DataFileError
-from eqrm.sweeps.planned_runs import planned_sweep
 from eqrm.sweeps.records import Checkpoint, RunRecord
 from eqrm.sweeps.sweep_folder import SweepFolder
 from small_images import write_images
@@ -103,15 +102,6 @@ def small_pacs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_images(tmp_path / "data" / "PACS", SETTINGS.held_out, 6)
     monkeypatch.setenv("EQRM_DATA", str(tmp_path / "data"))
     return tmp_path
-
-
-@pytest.mark.slow
-def test_the_plan_has_every_method_once_per_domain_and_trial(small_pacs: Path) -> None:
-    planned = planned_sweep(SIZES["quick"].plan(0, "cpu", False), "The plan")
-    assert len({run.run for run in planned.runs}) == 8
-    full = {**SIZES["full"].plan(0, "cpu", False)}
-    full["run"] = {**full["run"], "batches": {"examples": 4}}
-    assert len({run.run for run in planned_sweep(full, "The plan").runs}) == 8 * 4 * 3
 
 
 @pytest.mark.slow

@@ -12,12 +12,6 @@ from eqrm.errors import TooFewDomainsError
 from eqrm.evaluation import recent_bound
 
 
-def test_equal_weights_give_the_bound_of_split_conformal_prediction() -> None:
-    risks = np.random.default_rng(0).normal(size=99)
-    rank = math.ceil(0.9 * 100)
-    assert recent_bound(risks, half_life=1e15).bound == np.sort(risks)[rank - 1]
-
-
 def test_the_bound_is_the_weighted_quantile_with_the_next_domain_at_infinity() -> None:
     risks = np.random.default_rng(1).normal(size=150)
     weights = [0.5 ** ((150 - i) / 20) for i in range(150)]

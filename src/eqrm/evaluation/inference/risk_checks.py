@@ -103,14 +103,9 @@ def without_rounding(risks: Vector) -> Vector:
 
 def midranks(values: Vector) -> Vector:
     """Ranks from 1; equal values have the mean of their ranks."""
-    order = np.argsort(values)
-    ordered, ranks = values[order], np.empty(values.size)
-    if (ordered[1:] > ordered[:-1]).all():
-        ranks[order] = np.arange(1.0, values.size + 1.0)
-        return ranks
-    left, right = (np.searchsorted(ordered, ordered, side) for side in ("left", "right"))
-    ranks[order] = 0.5 * (left + right + 1)
-    return ranks
+    ordered = np.sort(values)
+    left, right = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
+    return np.asarray(0.5 * (left + right + 1))
 
 
 def checked_counts(counts: Any, domains: int) -> Vector:

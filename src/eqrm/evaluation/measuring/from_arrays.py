@@ -201,21 +201,16 @@ def _merged(
                 "Every row occurs more than once, with the same domain, n, mean and variance. "
                 "Check whether a file was read or written twice, and remove the copies."
             )
-        if several:
-            _refuse_predictors(ids, n)
+        times, first = np.bincount(ids), np.unique(ids, return_index=True)[1]
+        if several and times.min() == times.max() and (n == n[first][ids]).all():
+            raise DomainDataError(
+                f"Every domain has {times[0]} rows with the same n, as if {times[0]} predictors "
+                "were measured on the same examples. Name the column that tells the predictors "
+                f"apart ({Setting('predictor', 'COLUMN')}). If the rows are parts of one "
+                "predictor's examples, name a column that holds the predictor's name in every row."
+            )
     variance = np.where(n > 1, variance, np.nan)
     return MeasuredRisks.merged(names.tolist(), n, mean, variance, part=part)
-
-
-def _refuse_predictors(ids: NDArray[np.int64], n: Numbers) -> None:
-    rows, first = np.bincount(ids), np.unique(ids, return_index=True)[1]
-    if rows.min() == rows.max() and (n == n[first][ids]).all():
-        raise DomainDataError(
-            f"Every domain has {rows[0]} rows with the same n, as if {rows[0]} predictors were "
-            "measured on the same examples. Name the column that tells the predictors apart "
-            f"({Setting('predictor', 'COLUMN')}). If the rows are parts of one predictor's "
-            "examples, name a column that holds the predictor's name in every row."
-        )
 
 
 def _refuse_impossible(names: NDArray[Any], n: Numbers, mean: Numbers, variance: Numbers) -> None:

@@ -252,7 +252,8 @@ def _over_tasks(of_task: Callable[[Flags, Array], float]) -> Callable[[Array, Ar
         known = ~np.isnan(labels)
         both = ((labels == 1.0).any(axis=0)) & ((labels == 0.0).any(axis=0))
         if not both.any():
-            return _undefined(bool(known.any()), labels.shape[1])
+            several = " in every task" if labels.shape[1] > 1 else ""
+            return MetricValue(None, ONE_CLASS + several if known.any() else NO_LABELS)
         values = [
             of_task(labels[known[:, t], t] == 1.0, scores[known[:, t], t])
             for t in np.flatnonzero(both).tolist()
@@ -260,11 +261,6 @@ def _over_tasks(of_task: Callable[[Flags, Array], float]) -> Callable[[Array, Ar
         return MetricValue(float(np.mean(values)))
 
     return of_read
-
-
-def _undefined(has_labels: bool, tasks: int) -> MetricValue:
-    several = " in every task" if tasks > 1 else ""
-    return MetricValue(None, ONE_CLASS + several if has_labels else NO_LABELS)
 
 
 def average_precision(positive: Flags, scores: Array) -> float:

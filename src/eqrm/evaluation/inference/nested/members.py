@@ -117,19 +117,15 @@ def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> f
     number, binomial = len(nested), alpha * (1.0 - alpha)
     quantile, _ = nested.first_risk(lambda shares: bool(shares.mean() >= alpha))
     shares = nested.shares_up_to(quantile)
-    own = max(float((1.0 / nested.sizes).mean()), _in_the_tail(shares, nested))
+    own = float((1.0 / nested.sizes).mean())
+    # A member of a group of n counts 1/n. Where some of those above the quantile are in small
+    # groups, few of them decide, and the sum of what they count is skewed: the mean of 1/n over
+    # the members above the quantile, weighted by its square, is larger.
+    above = (1.0 - shares) / nested.sizes
+    if above.any():
+        own = max(own, float((above / nested.sizes).sum() / above.sum()))
     correlation = float(exceedance_correlation(np.array([nested.likeness]), alpha)[0])
     implied = binomial * (correlation + (1.0 - correlation) * own)
     variance = max(float(shares.var(ddof=1)), implied)
     few = float((ndtri(1.0 - miss) / stdtrit(number - 1, 1.0 - miss)) ** 2)
     return min(max(number * binomial / variance * few, number), number / own)
-
-
-def _in_the_tail(shares: Vector, nested: NestedRisks) -> float:
-    """The mean of 1/members over the members above the quantile, weighted by its square.
-
-    A member of a group of n counts 1/n. Where some of those above the quantile are in small groups,
-    few of them decide, and the sum of what they count is skewed.
-    """
-    above = (1.0 - shares) / nested.sizes
-    return float((above / nested.sizes).sum() / above.sum()) if above.any() else 0.0

@@ -45,9 +45,7 @@ class DomainSpans:
         return np.argsort(self.first, kind="stable")
 
     def starts(self, wanted: Sequence[int]) -> list[int]:
-        """The places in :attr:`order` nearest to those wanted at which a new time begins, but for
-        0.
-        """
+        """The places but 0 at which a new time begins (:attr:`limits`) nearest to those wanted."""
         places = self.limits[1:-1]
         return [int(places[np.abs(places - place).argmin()]) for place in wanted if places.size]
 
@@ -61,9 +59,7 @@ class DomainSpans:
     def latest_before(
         self, moment: Any, gap: int = 0, most: int | None = None
     ) -> NDArray[np.int64]:
-        """The latest ``most`` domains that end before a moment, by their end, less the last
-        ``gap``.
-        """
+        """The latest ``most`` domains that end before a moment, less the last ``gap``."""
         by_end = np.argsort(self.last, kind="stable")
         earlier: NDArray[np.int64] = by_end[self.last[by_end] < moment]
         return earlier[: max(0, len(earlier) - gap)][-(most or 0) :]

@@ -97,10 +97,7 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
 
 
 def with_value(content: Any, path: str, value: Any, source: str) -> Any:
-    """The content with the field at a path (``a.b``) set; a number is a place in a list.
-
-    ``source`` names it in errors.
-    """
+    """The content with the field at a path (``a.b``) set; a number is a place in a list."""
     first, _, rest = path.partition(".")
 
     def inside(part: Any) -> Any:

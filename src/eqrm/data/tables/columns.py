@@ -30,9 +30,7 @@ def is_dates(column: Column) -> bool:
 
 
 def as_column(values: Any, name: object) -> Column:
-    """Numbers as float64, dates as moments, text and pandas' categories as text; others are
-    refused.
-    """
+    """Numbers as float64, dates as moments, text and pandas' categories as text."""
     categorical = getattr(values, "cat", values)
     if hasattr(categorical, "codes") and hasattr(categorical, "categories"):
         # Categories stay categories, also where their names are numbers; code -1 is a missing one.

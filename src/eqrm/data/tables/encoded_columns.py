@@ -37,9 +37,7 @@ class UnseenCategoryWarning(EqrmWarning):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """(value − mean) / scale; missing values become the mean and an indicator, or stay
-    (``native``).
-    """
+    """(value − mean) / scale; missing ones become the mean and an indicator, unless ``native``."""
 
     name: str
     mean: float

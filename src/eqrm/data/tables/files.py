@@ -83,9 +83,7 @@ class TableFiles:
     def fetched(
         self, sql: str, files: Sequence[Path] | None = None, **parameters: Any
     ) -> dict[str, Any]:
-        """The columns of the result of a query over the files, or some of them; with a bar if asked
-        for.
-        """
+        """The columns that a query over the files, or some of them, results in."""
         if not self.progress:
             with self.errors_as_ours():
                 found: dict[str, Any] = self.run(sql, files, **parameters).fetchnumpy()
@@ -198,9 +196,7 @@ class TableFiles:
             )
 
     def domain(self, name: str) -> str:
-        """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it; numbers stay
-        so.
-        """
+        """The name of each row's domain as SQL, as :mod:`eqrm.domains` would name it."""
         if self.is_filename(name):
             return FILENAME
         identifier, kind = self.column(name), self.types[name]

@@ -170,9 +170,7 @@ class TablePreprocessor:
 
     @classmethod
     def fit(cls, table: Table, task: str = AUTO, **options: Any) -> TablePreprocessor:
-        """Learn from a table of training domains; ``options`` are those of
-        :meth:`TableEncoder.fit`.
-        """
+        """Learn from training domains; ``options`` are those of :meth:`TableEncoder.fit`."""
         problems, ids = Problems(), table.numbered_domains.ids
         with problems.noted():
             encoder = TableEncoder.fit(

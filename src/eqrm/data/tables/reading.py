@@ -57,10 +57,7 @@ class TableColumns:
         return (*(self.features or ()), *self.categories)
 
     def read(self, data: Data, inspect: Inspect | None = None) -> Table:
-        """The table; what is wrong with its columns and rows is one error.
-
-        If anything is, ``inspect`` may find further problems of what could be read.
-        """
+        """The table; what is wrong with its columns and rows is one error."""
         key, problems, forms = DomainKey.of(self.domain, self.within), Problems(), dict[str, str]()
         order = None if (self.order,) == key.columns else self.order
         missing = self.missing_values

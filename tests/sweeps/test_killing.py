@@ -72,21 +72,16 @@ def table(folder: Path) -> str:
     return to_text(found, selected=True)
 
 
-def compare(tmp_path: Path, content: dict[str, Any], kills: int, seed: int) -> None:
-    sweep = planned(content)
-    undisturbed = SweepFolder(tmp_path / "undisturbed")
-    run_sweep(sweep, undisturbed, HereEngine(undisturbed))
-    folder = killed(tmp_path, content, kills, seed)
-    assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
-    assert table(folder) == table(undisturbed.path)
-
-
 @pytest.mark.full
 def test_forty_runs_and_twenty_kills_change_no_record(tmp_path: Path) -> None:
     grid = {"learning_rate": [0.1, 0.03, 0.01, 0.003, 0.001]}
     content = changed(run=LONG, draws=None, search=None, grid=grid, trials=4)
-    assert len(planned(content).runs) == 40
-    compare(tmp_path, content, kills=20, seed=2)
+    sweep, undisturbed = planned(content), SweepFolder(tmp_path / "undisturbed")
+    assert len(sweep.runs) == 40
+    run_sweep(sweep, undisturbed, HereEngine(undisturbed))
+    folder = killed(tmp_path, content, kills=20, seed=2)
+    assert records_of(folder, sweep) == records_of(undisturbed.path, sweep)
+    assert table(folder) == table(undisturbed.path)
 
 
 @pytest.mark.full

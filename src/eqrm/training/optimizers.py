@@ -42,7 +42,8 @@ class Optimizers:
         parameters = [p for p in predictor.parameters() if p.requires_grad]
         if not parameters:
             raise SettingError("The predictor has no parameter that can be trained.")
-        if kept is None or not _holds(kept, parameters):
+        held = [] if kept is None else [p for g in kept.param_groups for p in g["params"]]
+        if kept is None or [id(p) for p in held] != [id(p) for p in parameters]:
             kept = choice.make(parameters, learning_rate, captured)
         self.by_name: dict[str, torch.optim.Optimizer] = {"predictor": kept}
         self.rates = {"predictor": learning_rate}
@@ -113,11 +114,6 @@ def _put_in_place(optimizer: torch.optim.Optimizer) -> None:
                     state[name] = value.to(counters or parameter.device)
                 elif isinstance(value, Tensor) and value.shape == parameter.shape:
                     state[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-
-
-def _holds(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> bool:
-    held = [id(p) for group in optimizer.param_groups for p in group["params"]]
-    return held == [id(p) for p in parameters]
 
 
 class WeightAverage:

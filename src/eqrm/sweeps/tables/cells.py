@@ -126,11 +126,8 @@ class SelectedRun:
 
 @dataclass(frozen=True)
 class SweepTables:
-    """All tables of a sweep, what was selected, and what is missing.
-
-    ``missing`` names runs that were expected and not recorded, ``unjudged`` those that a rule could
-    not judge.
-    """
+    """All tables of a sweep; ``missing`` runs were expected and not recorded, ``unjudged`` ones
+    could not be judged by a rule."""
 
     tables: tuple[SweepTable, ...]
     selected: tuple[SelectedRun, ...]

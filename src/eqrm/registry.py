@@ -47,7 +47,7 @@ class Registry(Mapping[str, str], Generic[T]):
     def name_of(self, name: str) -> str:
         """The registered form of a name; an unknown one is refused."""
         for known in self:
-            if _folded(known) == _folded(name):
+            if folded_name(known) == folded_name(name):
                 return known
         raise SettingError(f"Unknown {self.what} {name!r}. {did_you_mean(name, sorted(self))}")
 
@@ -89,5 +89,6 @@ class Registry(Mapping[str, str], Generic[T]):
         return call(*arguments, **fixed, **given)
 
 
-def _folded(name: object) -> str:
+def folded_name(name: object) -> str:
+    """A name without case, - and _."""
     return str(name).lower().replace("-", "").replace("_", "")

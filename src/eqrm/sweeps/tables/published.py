@@ -17,6 +17,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
+from eqrm.registry import folded_name
 from eqrm.sweeps.tables.cells import (
     AVERAGES,
     PAPER,
@@ -43,11 +44,6 @@ def matching_column(domain: str, columns: Iterable[str]) -> str | None:
     exact = [column for column in known if column.lower() == name]
     near = [column for column in known if name.startswith(column.lower()) and column.isalpha()]
     return next(iter(exact or near), None)
-
-
-def folded_name(name: str) -> str:
-    """A name without case, - and _."""
-    return name.lower().replace("-", "").replace("_", "")
 
 
 def objective_of(label: str) -> str:

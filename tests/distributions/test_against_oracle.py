@@ -13,6 +13,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 import torch
+from scipy.stats import gaussian_kde
 
 import eqrm
 from cases import in_full
@@ -21,7 +22,6 @@ from eqrm.distributions.order_statistics import median_distance, row_median_dist
 from oracle.bandwidths_mpmath import RULES, bandwidth_of
 from oracle.grid import Case, sample_of_grid
 from oracle.kde_mpmath import WORKING_DIGITS, kde_truth
-from oracle.kde_scipy import scipy_kde
 from oracle.laws import draw_risks, draw_weights
 from oracle.package import ROADS, judge_case
 
@@ -83,7 +83,7 @@ def test_scipys_kde_puts_probability_alpha_below_the_quantile(alpha: float) -> N
     risks, weights = draw_risks("lognormal", 50, 2), draw_weights(50, 2)
     p = weights / weights.sum()
     factor = (4.0 * float(p @ p) / 3.0) ** 0.2
-    estimate = scipy_kde(risks, factor, weights)
+    estimate = gaussian_kde(risks, bw_method=factor, weights=weights)
     q = eqrm.KDE(torch.from_numpy(risks), weights=torch.from_numpy(weights)).quantile(alpha)
     assert estimate.integrate_box_1d(-np.inf, float(q)) == pytest.approx(alpha, abs=1e-12)
 

@@ -9,10 +9,6 @@ from torch import Tensor
 
 from eqrm.objectives import CORAL, MMD, Batch
 from eqrm.objectives.batch import sizes_of
-from eqrm.objectives.penalties import FeatureAlignment
-from objectives.finite_differences import finite_difference_gradient
-from objectives.toy_worlds import predictor_for, toy_batch
-from objectives.training_loop import gradient_of, only_update
 
 
 def three_domains() -> list[Tensor]:
@@ -61,26 +57,6 @@ def test_far_from_the_origin_mmd_keeps_its_digits() -> None:
     near = [f.float() for f in three_domains()]
     far = [f + 1000.0 for f in near]
     assert float(MMD().distance(far)) == pytest.approx(float(MMD().distance(near)), rel=1e-3)
-
-
-@pytest.mark.parametrize("objective", [CORAL(2.0), CORAL(2.0, match_means=True), MMD(2.0)])
-def test_the_gradient_is_that_of_mean_risk_plus_distance(objective: FeatureAlignment) -> None:
-    batch = toy_batch(dtype=torch.float64)
-    predictor = predictor_for("classes", torch.float64)
-
-    def loss() -> Tensor:
-        features = predictor.features(batch.x)
-        losses = torch.nn.functional.cross_entropy(
-            predictor.head(features), batch.y, reduction="none"
-        )
-        rows = [batch.domains == e for e in range(5)]
-        risk = torch.stack([losses[r].mean() for r in rows]).mean()
-        return risk + 2.0 * objective.distance([features[r] for r in rows])
-
-    update = only_update(objective, batch, predictor)
-    assert update.loss.item() == pytest.approx(loss().item(), rel=1e-12)
-    expected = finite_difference_gradient(loss, update.parameters)
-    assert torch.allclose(gradient_of(update), expected, rtol=1e-5, atol=1e-8)
 
 
 def test_parts_of_a_batch_are_the_same_with_and_without_known_sizes() -> None:

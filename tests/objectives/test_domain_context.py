@@ -10,7 +10,7 @@ from eqrm.errors import SettingError
 from eqrm.objectives import ARM, MTL, Batch, Objective
 from eqrm.objectives.domain_context import ContextPredictor, MarginalTransferPredictor
 from eqrm.predictors import MLP, Predictor, ResNet
-from objectives.toy_worlds import image_batch, image_predictor, predictor_for, toy_batch
+from objectives.toy_worlds import predictor_for, toy_batch
 from objectives.training_loop import only_update, train
 
 ADAPTIVE = pytest.mark.parametrize("objective", [ARM(context_size=2), MTL()], ids=["arm", "mtl"])
@@ -93,15 +93,6 @@ def test_arm_keeps_what_the_predictor_had_learned() -> None:
         nn.init.zeros_(parameter)
     x = torch.randn(4, 3)
     assert torch.allclose(predictor(x), original(x), atol=1e-6)
-
-
-def test_arm_gives_images_a_context_channel() -> None:
-    batch, original = image_batch(), image_predictor()
-    predictor = ARM(context_size=1, context_width=4).prepare(original, 3)
-    assert predictor.with_context(batch.x, batch.domains).shape == (8, 3, 6, 6)
-    for parameter in predictor.context.parameters():
-        nn.init.zeros_(parameter)
-    assert torch.allclose(predictor(batch.x, batch.domains), original(batch.x), atol=1e-6)
 
 
 class Identity(nn.Module):

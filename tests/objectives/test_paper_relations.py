@@ -12,7 +12,7 @@ from torch import Tensor
 
 from cases import in_full
 from eqrm import Level
-from eqrm.objectives import EQRM, ERM, GroupDRO, Superquantile
+from eqrm.objectives import EQRM, GroupDRO, Superquantile
 from objectives.minimisers import minimiser, trained
 
 RISKS = {
@@ -25,51 +25,12 @@ every_m = pytest.mark.parametrize("m", RISKS)
 every_alpha = pytest.mark.parametrize("alpha", ALPHAS)
 
 
-def paper_vrex(risks: Tensor, beta: float) -> Tensor:
-    """m·μ̂ + β·σ̂², the sample variance over m−1 (the paper, Eq. A.2)."""
-    m = len(risks)
-    mean = sum(risks) / m
-    variance = sum((risk - mean) ** 2 for risk in risks) / (m - 1)
-    return m * mean + beta * variance
-
-
 @every_m
 @every_alpha
 def test_gaussian_eqrm_is_mean_plus_z_times_std(m: int, alpha: float) -> None:
     numbers = RISKS[m].numpy()
     expected = numbers.mean() + norm.ppf(alpha) * numbers.std(ddof=1)
     assert EQRM(alpha, "gaussian").of_risks(RISKS[m]).item() == pytest.approx(expected, rel=1e-12)
-
-
-@every_m
-@every_alpha
-def test_m_times_gaussian_eqrm_is_vrex_and_its_gradient_vrex_at_half_beta(
-    m: int, alpha: float
-) -> None:
-    risks = RISKS[m].clone().requires_grad_()
-    beta = m * norm.ppf(alpha) / RISKS[m].std().item()
-    scaled = m * EQRM(alpha, "gaussian").of_risks(risks)
-    assert scaled.item() == pytest.approx(paper_vrex(RISKS[m], beta).item(), rel=1e-12)
-    (gradient,) = torch.autograd.grad(scaled, risks)
-    (half,) = torch.autograd.grad(paper_vrex(risks, beta / 2), risks)
-    assert torch.allclose(gradient, half, rtol=1e-11, atol=1e-12)
-
-
-def symmetric_risks(theta: Tensor) -> Tensor:
-    """Symmetric about |θ−a|² + 3 at every θ; the mean is smallest at a = (1, −2)."""
-    centre = ((theta - torch.tensor([1.0, -2.0])) ** 2).sum() + 3.0
-    signs = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], dtype=torch.float64)
-    return centre + signs * (0.3 * theta[0] + 0.4 * theta[1] ** 2 + 0.2)
-
-
-@pytest.mark.parametrize("distribution", ["gaussian", "kde", "empirical"])
-def test_alpha_one_half_on_symmetric_risks_has_the_minimiser_of_erm(distribution: str) -> None:
-    erm = minimiser(ERM().of_risks, symmetric_risks, [[0.0, 0.0]])
-    assert erm.tolist() == pytest.approx([1.0, -2.0], abs=1e-7)
-    median = minimiser(EQRM(0.5, distribution).of_risks, symmetric_risks, [[0.0, 0.0]])
-    assert torch.allclose(median, erm, atol=1e-6)
-    higher = minimiser(EQRM(0.9, distribution).of_risks, symmetric_risks, [[0.0, 0.0]])
-    assert not torch.allclose(higher, erm, atol=1e-2)
 
 
 def two_quadratics(theta: Tensor) -> Tensor:

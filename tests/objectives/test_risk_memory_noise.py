@@ -38,20 +38,6 @@ class TestAveraging:
         assert memory.variances.tolist() == [second, 4.0]
         assert memory.unit_variances.tolist() == [second / 2.0, 0.5]
 
-    @pytest.mark.parametrize("averaging", [0.3, 1.0])
-    @pytest.mark.parametrize("size", [10, None])
-    def test_variances_are_those_of_simulated_visits(
-        self, averaging: float, size: int | None
-    ) -> None:
-        """All true risks are 0, so the mean squared memory is its sampling variance."""
-        domains, visible = 4000, 4
-        memory = RiskMemory(domains, averaging=averaging, denoise=True, domain_sizes=size)
-        for losses, ids in visits(domains, visible, size, number=8):
-            memory.estimate(lambda risks, p: (p * risks).sum(), domain_risks(losses, ids, domains))
-        measured = memory.risks.square().mean().item()
-        # The mean of 4000 squares has a relative error of √(2/4000) = 2%.
-        assert memory.variances.mean().item() == pytest.approx(measured, rel=0.08)
-
 
 def visits(
     domains: int, visible: int, size: int | None, number: int

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
-from scipy.stats import gaussian_kde
 
 Floats = NDArray[np.float64]
 
@@ -38,14 +37,3 @@ class NormalMixture:
         log_tail_at = self.log_sf if upper else self.log_cdf
         root = brentq(lambda x: log_tail_at(x) - target, low, high, xtol=1e-300, rtol=1e-15)
         return float(root)
-
-
-def scipy_kde(
-    risks: ArrayLike, bandwidth_over_std: float, weights: ArrayLike | None = None
-) -> gaussian_kde:
-    """scipy's own estimate with the bandwidth as a multiple of the standard deviation."""
-    return gaussian_kde(
-        np.asarray(risks, dtype=np.float64),
-        bw_method=bandwidth_over_std,
-        weights=None if weights is None else np.asarray(weights, dtype=np.float64),
-    )

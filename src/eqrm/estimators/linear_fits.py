@@ -25,7 +25,7 @@ from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.linear_qrm import LinearERM, LinearQRM
 from eqrm.linear.solving.interior_point import proved_mean
 from eqrm.linear.solving.logistic_risks import LogisticRisks
-from eqrm.linear.solving.measures import Criterion, Mean, Measure, MeasureOfRisks
+from eqrm.linear.solving.measures import Mean, Measure, MeasureOfRisks
 from eqrm.linear.solving.newton import End, Optimality, ParameterMetric, minimise_costly, one_thread
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.linear.solving.search import Descent, Problem, distinct_minima
@@ -192,7 +192,9 @@ class LogisticProblem:
         return ParameterMetric.of(hessian + np.diag(self.penalty + floor), here.mean)
 
 
-def by_lbfgs(criterion: Criterion, start: Array, metric: ParameterMetric, max_steps: int) -> End:
+def by_lbfgs(
+    criterion: MeasureOfRisks, start: Array, metric: ParameterMetric, max_steps: int
+) -> End:
     """Descend by L-BFGS until the gradient is flat, for more parameters than Newton is good for."""
 
     def value_and_slope(theta: Array) -> tuple[float, Array]:

@@ -19,7 +19,7 @@ from eqrm.data.tables.frames import data_frame, frame_columns, is_frame, number_
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.linear.domain_moments import DomainMoments
 from eqrm.linear.running_moments import default_names
-from eqrm.linear.solving.measures import Criterion, Mean, MeasureOfRisks
+from eqrm.linear.solving.measures import Mean, MeasureOfRisks
 from eqrm.linear.solving.newton import End, one_thread
 from eqrm.linear.solving.risk_functions import Array, Coordinates, Quadratics, risk_quadratics
 from eqrm.linear.solving.search import Problem, distinct_minima, starting_points
@@ -64,7 +64,9 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     _needs_domains = True
 
     @abstractmethod
-    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion: ...
+    def _criterion(
+        self, moments: DomainMoments, risks: Quadratics, l2: Array
+    ) -> MeasureOfRisks: ...
 
     def fit(self: Self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit to :class:`~eqrm.linear.DomainMoments`, or to X (n, d), y (n,) and groups (n,).

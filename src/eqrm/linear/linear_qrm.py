@@ -21,7 +21,6 @@ from eqrm.linear.domain_moments import DomainMoments
 from eqrm.linear.linear_model import LinearModel, Starts
 from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.measures import (
-    Criterion,
     Mean,
     MeanPlusSquares,
     MeanPlusVariance,
@@ -89,7 +88,7 @@ class LinearQRM(LinearModel):
         default="gaussian-optimal", kw_only=True
     )
 
-    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
+    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
         choice = MeasureChoice.of(self.distribution, self.measure, self.bandwidth)
         return MeasureOfRisks(risks, choice.at(self.alpha, len(moments)), l2)
 
@@ -216,7 +215,7 @@ class LinearERM(LinearModel):
 
     _needs_domains = False
 
-    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
+    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
         if one_of(self.weights, ("domains", "rows"), "weights") == "domains":
             return MeasureOfRisks(risks, Mean(), l2)
         counts = moments.counts.numpy()
@@ -236,7 +235,7 @@ class LinearVREx(LinearModel):
 
     penalty_weight: float = 10.0
 
-    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
+    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
         weight = NON_NEGATIVE.check(self.penalty_weight, "penalty_weight")
         return MeasureOfRisks(risks, MeanPlusVariance(weight), l2)
 
@@ -251,7 +250,7 @@ class LinearIRM(LinearModel):
 
     penalty_weight: float = 100.0
 
-    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> Criterion:
+    def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
         weight = NON_NEGATIVE.check(self.penalty_weight, "penalty_weight")
         slopes = scale_slope_quadratics(moments, self.fit_intercept)
-        return MeanPlusSquares(risks, slopes, weight, l2)
+        return MeasureOfRisks(risks.followed_by(slopes), MeanPlusSquares(weight), l2)

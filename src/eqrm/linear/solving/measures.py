@@ -12,7 +12,7 @@ empirical law becomes a kernel of width δ. The solver lets δ go to 0.
 
 Kernel density estimates and the empirical law are in :mod:`eqrm.linear.solving.kernel_measures`;
 :class:`~eqrm.linear.solving.kernel_measures.MeasureChoice` finds the measure of a distribution.
-:class:`Criterion` is what a solver minimises: a measure plus a penalty, with its derivatives.
+:class:`MeasureOfRisks` is what a solver minimises: a measure plus a penalty, with derivatives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from scipy.linalg.blas import dnrm2
 
 from eqrm.level import Level
-from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
+from eqrm.linear.solving.risk_functions import Array, RiskFunctions
 
 DEEPEST = Level(log_tail=-1000.0)
 """Where risks are made equal, no deeper level is needed to do so."""
@@ -54,6 +54,8 @@ class Measure(ABC):
 
     has_kinks: bool = False
     """Whether it is smooth only with δ > 0."""
+    is_smooth: bool = False
+    """Whether it is smooth even where all risks are equal."""
     may_fall_without_end: bool = False
     """Whether it can lie below every risk, and so have no minimum over predictors."""
     weight_limit: float | None = None
@@ -166,44 +168,33 @@ class MeanPlusDeviations(Measure):
         return Local(mean + c * found.size, 1.0 / m + c * found.slope, curvature)
 
 
-class Point(ABC):
-    """A criterion plus Σ l2_j θ_j² at one θ: the value at once, derivatives when asked for."""
+class MeanPlusSquares(Measure):
+    """R̄ + λ·Σ g_e²/m of m risks R_e and then m values g_e (IRMv1)."""
 
-    def __init__(self, theta: Array, value: float, l2: Array) -> None:
-        self.theta, self.l2 = theta, l2
-        self.value = value + float(l2 @ (theta * theta))
+    is_smooth = True
 
-    @abstractmethod
-    def _own_gradient(self) -> Array:
-        """Without the penalty, (p,)."""
+    def __init__(self, penalty_weight: float) -> None:
+        self.penalty_weight = penalty_weight
 
-    @abstractmethod
-    def _own_hessian(self) -> Array:
-        """Without the penalty, (p, p)."""
+    def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
+        m = len(spread) // 2
+        factor = 2.0 * self.penalty_weight / m
+        squared = mean + spread[m:]
+        value = mean + float(spread[:m].mean() + 0.5 * factor * (squared @ squared))
 
-    @cached_property
-    def gradient(self) -> Array:
-        """(p,)."""
-        return self._own_gradient() + 2.0 * self.l2 * self.theta
+        def curvature(mean_slope: Array, slopes: Array) -> Array:
+            own = mean_slope + slopes[m:]
+            return factor * (own.T @ own)
 
-    @cached_property
-    def hessian(self) -> Array:
-        """(p, p), symmetric."""
-        total = self._own_hessian()
-        return 0.5 * (total + total.T) + np.diag(2.0 * self.l2)
-
-
-class Criterion(ABC):
-    """A function of θ that Newton's method can minimise."""
-
-    @abstractmethod
-    def at(self, theta: Array) -> Point:
-        """Value and derivatives at θ."""
+        return Local(value, np.append(np.full(m, 1.0 / m), factor * squared), curvature)
 
 
 @dataclass(frozen=True)
-class MeasureOfRisks(Criterion):
-    """A measure of the domains' risks, plus Σ l2_j θ_j²; kinks rounded off by ``smoothing``."""
+class MeasureOfRisks:
+    """What a solver minimises: a measure of the domains' risks plus Σ l2_j θ_j².
+
+    Kinks are rounded off by ``smoothing``.
+    """
 
     risks: RiskFunctions
     measure: Measure
@@ -211,69 +202,35 @@ class MeasureOfRisks(Criterion):
     smoothing: float = 0.0
 
     def at(self, theta: Array) -> Point:
-        return _MeasuredPoint(self, theta)
+        """Value and derivatives at θ."""
+        return Point(self, theta)
 
 
-class _MeasuredPoint(Point):
-    """:class:`MeasureOfRisks` at one θ."""
+class Point:
+    """:class:`MeasureOfRisks` at one θ: the value at once, derivatives when asked for."""
 
     def __init__(self, criterion: MeasureOfRisks, theta: Array) -> None:
+        self.theta, self.l2 = theta, criterion.l2
         self.risks = criterion.risks.at(theta)
         mean, spread = self.risks.mean, self.risks.spread
-        self.local: Local = criterion.measure.at(mean, spread, criterion.smoothing)
-        super().__init__(theta, self.local.value, criterion.l2)
+        self.local = criterion.measure.at(mean, spread, criterion.smoothing)
+        self.value = self.local.value + float(self.l2 @ (theta * theta))
 
     @cached_property
     def _slopes(self) -> tuple[Array, Array]:
         return self.risks.slopes
 
-    def _own_gradient(self) -> Array:
+    @cached_property
+    def gradient(self) -> Array:
+        """(p,)."""
         mean_slope, slopes = self._slopes
         weights = self.local.slope
-        return float(weights.sum()) * mean_slope + weights @ slopes
-
-    def _own_hessian(self) -> Array:
-        return self.risks.weighted_hessian(self.local.slope) + self.local.curvature(*self._slopes)
-
-
-@dataclass(frozen=True)
-class MeanPlusSquares(Criterion):
-    """mean R_e + λ·mean g_e² + Σ l2_j θ_j², for quadratics R_e and g_e (IRMv1)."""
-
-    risks: Quadratics
-    penalised: Quadratics
-    penalty_weight: float
-    l2: Array
-
-    def at(self, theta: Array) -> Point:
-        return _PenalisedPoint(self, theta)
-
-
-class _PenalisedPoint(Point):
-    """:class:`MeanPlusSquares` at one θ."""
-
-    def __init__(self, criterion: MeanPlusSquares, theta: Array) -> None:
-        self.criterion = criterion
-        self._penalised = criterion.penalised.at(theta)
-        self.terms = self._penalised.mean + self._penalised.spread
-        penalty = criterion.penalty_weight * float(self.terms @ self.terms) / len(self.terms)
-        super().__init__(theta, criterion.risks.mean_risk(theta) + penalty, criterion.l2)
+        own = float(weights.sum()) * mean_slope + weights @ slopes
+        return own + 2.0 * self.l2 * self.theta
 
     @cached_property
-    def _penalised_slopes(self) -> Array:
-        mean_slope, slopes = self._penalised.slopes
-        return mean_slope + slopes
-
-    @property
-    def _factor(self) -> float:
-        return 2.0 * self.criterion.penalty_weight / len(self.terms)
-
-    def _own_gradient(self) -> Array:
-        mean_slope = self.criterion.risks.mean_slope(self.theta)
-        return mean_slope + self._factor * (self.terms @ self._penalised_slopes)
-
-    def _own_hessian(self) -> Array:
-        slopes = self._penalised_slopes
-        curved = slopes.T @ slopes * self._factor
-        curved += self._penalised.weighted_hessian(self._factor * self.terms)
-        return 2.0 * self.criterion.risks.mean[0] + curved
+    def hessian(self) -> Array:
+        """(p, p), symmetric."""
+        total = self.risks.weighted_hessian(self.local.slope)
+        total = total + self.local.curvature(*self._slopes)
+        return 0.5 * (total + total.T) + np.diag(2.0 * self.l2)

@@ -23,7 +23,7 @@ import torch
 from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
-from eqrm.linear.solving.measures import Criterion, Point
+from eqrm.linear.solving.measures import MeasureOfRisks, Point
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.linear.solving.wide_steps import WIDE, factored_step, step_within
 
@@ -113,7 +113,7 @@ class ParameterMetric:
 
 @np.errstate(over="ignore", invalid="ignore")  # what overflows is not stepped to
 def minimise(
-    criterion: Criterion,
+    criterion: MeasureOfRisks,
     start: Array,
     metric: ParameterMetric,
     max_steps: int,

@@ -68,6 +68,16 @@ class Quadratics(RiskFunctions):
         (A, dA), (b, db), (c, dc) = (centred(part) for part in (squares, products, constants))
         return cls((A, b, float(c)), (dA, db, dc))
 
+    def followed_by(self, other: Quadratics) -> Quadratics:
+        """These quadratics and then the others, in the same parameters."""
+        (A, b, c), (dA, db, dc) = self.mean, self.deviations
+        (B, e, f), (dB, de, df) = other.mean, other.deviations
+        return Quadratics.of(
+            np.concatenate([A + dA, B + dB]),
+            np.concatenate([b + db, e + de]),
+            np.concatenate([c + dc, f + df]),
+        )
+
     @property
     def parameters(self) -> int:
         return len(self.mean[1])

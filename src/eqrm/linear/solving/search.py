@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 
 from eqrm.errors import SettingError
 from eqrm.linear.solving.interior_point import minimise_superquantile, proved_mean
-from eqrm.linear.solving.measures import Criterion, Mean, MeasureOfRisks
+from eqrm.linear.solving.measures import Mean, MeasureOfRisks
 from eqrm.linear.solving.newton import SAME, End, ParameterMetric, minimise
 from eqrm.linear.solving.risk_functions import Array, Quadratics, RiskFunctions
 from eqrm.linear.solving.wide_steps import WIDE
@@ -34,7 +34,7 @@ CANDIDATES = 8
 SOLVES_TOLD: ContextVar[Callable[[], None] | None] = ContextVar("solves", default=None)
 """Called after every search but those for the least mean risk, which take no time."""
 
-Descent = Callable[[Criterion, Array, ParameterMetric, int], End]
+Descent = Callable[[MeasureOfRisks, Array, ParameterMetric, int], End]
 """From a criterion, a start, a metric and the most steps to where the descent ended."""
 
 
@@ -46,7 +46,7 @@ class UnboundedError(SettingError):
 class Problem:
     """A criterion, the metric of its parameters and the risks it is about."""
 
-    criterion: Criterion
+    criterion: MeasureOfRisks
     metric: ParameterMetric
     risks: RiskFunctions
     reference: Array
@@ -54,7 +54,7 @@ class Problem:
     descent: Descent = minimise
 
     @classmethod
-    def of(cls, criterion: Criterion, quadratics: Quadratics, l2: Array) -> Problem:
+    def of(cls, criterion: MeasureOfRisks, quadratics: Quadratics, l2: Array) -> Problem:
         """With the Hessian of the mean risk as metric and the least mean risk as unit."""
         reference = quadratics.minimiser_of_mean(l2)
         # A perfect fit has no unit of its own: then a small part of what there was to explain.
@@ -79,9 +79,7 @@ def starting_points(problem: Problem, number: int, seed: int) -> list[Array]:
 def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     """The ends of all descents, best first, without repetitions."""
     found, tell = _minima(problem, starts, max_steps), SOLVES_TOLD.get()
-    criterion = problem.criterion
-    of_mean = isinstance(criterion, MeasureOfRisks) and isinstance(criterion.measure, Mean)
-    if tell is not None and not of_mean:
+    if tell is not None and not isinstance(problem.criterion.measure, Mean):
         tell()
     return found
 
@@ -89,11 +87,10 @@ def distinct_minima(problem: Problem, starts: Sequence[Array], max_steps: int) -
 def _minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[End]:
     _refuse_if_unbounded(problem)
     criterion = problem.criterion
-    if isinstance(criterion, MeasureOfRisks) and criterion.measure.weight_limit is not None:
-        return [
-            _convex_minimum(problem, criterion, criterion.measure.weight_limit, starts, max_steps)
-        ]
-    if isinstance(criterion, MeasureOfRisks) and criterion.measure.has_kinks:
+    limit = criterion.measure.weight_limit
+    if limit is not None:
+        return [_convex_minimum(problem, limit, starts, max_steps)]
+    if criterion.measure.has_kinks:
         # Where descents meet while the kinks are still rounded, one goes on.
         rounded = replace(criterion, smoothing=SMOOTHINGS[0] * _spread(problem))
         smooth = replace(problem, criterion=rounded)
@@ -102,17 +99,11 @@ def _minima(problem: Problem, starts: Sequence[Array], max_steps: int) -> list[E
     return [end for end in ends if end.converged] or ends[:1]
 
 
-def _convex_minimum(
-    problem: Problem,
-    criterion: MeasureOfRisks,
-    limit: float,
-    starts: Sequence[Array],
-    max_steps: int,
-) -> End:
+def _convex_minimum(problem: Problem, limit: float, starts: Sequence[Array], max_steps: int) -> End:
     """The one minimum of a convex measure: from the first start that leads to it."""
-    ends = []
+    criterion, metric, ends = problem.criterion, problem.metric, []
     for start in (*starts, problem.reference):
-        ends.append(minimise_superquantile(criterion, limit, start, problem.metric, max_steps))
+        ends.append(minimise_superquantile(criterion, limit, start, metric, max_steps))
         if ends[-1].converged:
             break
     return min(ends, key=lambda end: (not end.converged, end.value))
@@ -166,13 +157,13 @@ def _has_equal_risks(problem: Problem, theta: Array) -> bool:
 
 def _descend(problem: Problem, start: Array, max_steps: int) -> End:
     criterion = problem.criterion
-    if not isinstance(criterion, MeasureOfRisks):
-        return problem.descent(criterion, start, problem.metric, max_steps)
     if criterion.measure.has_kinks and criterion.smoothing == 0.0:
         return _through_smoothings(problem, criterion, start, max_steps)
     end = problem.descent(criterion, start, problem.metric, max_steps)
     if isinstance(criterion.measure, Mean):
         return proved_mean(criterion, end, problem.metric)
+    if criterion.measure.is_smooth:
+        return end
     _refuse_if_diverged(criterion, end, start)
     if end.converged or criterion.smoothing > 0.0 or not np.isfinite(end.value):
         return end
@@ -226,7 +217,7 @@ def _through_smoothings(
 
 def _refuse_if_unbounded(problem: Problem) -> None:
     criterion = problem.criterion
-    if not isinstance(criterion, MeasureOfRisks) or not criterion.measure.may_fall_without_end:
+    if not criterion.measure.may_fall_without_end:
         return
     if not isinstance(criterion.risks, Quadratics):
         return  # how other risks grow is seen when a descent runs away

@@ -6,7 +6,7 @@ weights for its data fit; what is not in the list gets the last place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -52,14 +52,10 @@ def scaffold_domains(
     and OGB's scaffold splits), a domain each, named by their SMILES (``"own-domains"``), or left
     out (``"leave-out"``).
     """
-    choices: dict[str, Callable[[str], str | None]] = {
-        "one-domain": lambda _: ACYCLIC,
-        "own-domains": lambda molecule: molecule,
-        "leave-out": lambda _: None,
-    }
-    ringless = choices[one_of(acyclic, choices, "value of acyclic")]
+    one_of(acyclic, ("one-domain", "own-domains", "leave-out"), "value of acyclic")
+    ringless = {"one-domain": ACYCLIC, "leave-out": None}
     return [
-        ringless(molecule) if scaffold == "" else scaffold
+        ringless.get(acyclic, molecule) if scaffold == "" else scaffold
         for scaffold, molecule in zip(scaffolds, smiles, strict=True)
     ]
 

@@ -32,18 +32,6 @@ if TYPE_CHECKING:
 FORMATS = ("text", "markdown", "latex", "csv", "json")
 DATA, LOSS, TABLE, HOW = "Data", "Losses or predictions", "With --aggregated", "Output"
 PARTS = "Parts of the rows, on several machines"
-Partial = Annotated[
-    Path | None,
-    option(
-        "The files are a part of the rows: write what was measured to this JSON file, to be merged "
-        "with other parts.",
-        PARTS,
-        metavar="FILE",
-    ),
-]
-Merge = Annotated[
-    bool, option("Merge the parts that --partial wrote, and report on all rows.", PARTS, "--merge")
-]
 COLUMNS = (
     *("domains", "within", "losses", "labels", "predictions"),
     *("aggregated", "predictor", "seen", "order"),
@@ -174,8 +162,19 @@ def evaluate(
             metavar="SHARE",
         ),
     ] = None,
-    partial: Partial = None,
-    merge: Merge = False,
+    partial: Annotated[
+        Path | None,
+        option(
+            "The files are a part of the rows: write what was measured to this JSON file, to be "
+            "merged with other parts.",
+            PARTS,
+            metavar="FILE",
+        ),
+    ] = None,
+    merge: Annotated[
+        bool,
+        option("Merge the parts that --partial wrote, and report on all rows.", PARTS, "--merge"),
+    ] = False,
     levels: Annotated[
         list[str] | None,
         option(

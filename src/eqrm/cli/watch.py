@@ -20,15 +20,6 @@ def _column(what: str) -> Any:
     return option(what, DATA, metavar="COLUMN")
 
 
-New = Annotated[
-    list[str] | None,
-    option(
-        "CSV or Parquet file, pattern or folder with the rows of new domains. Repeat the option "
-        "for several.",
-        NEW,
-        metavar="FILE",
-    ),
-]
 COMPLETE = (
     "Which of the new domains have all their rows and are judged: all, or earlier (all but the "
     "latest, whose rows are given again later)."
@@ -41,12 +32,6 @@ RESTART = (
     "Go on with a new certificate, as after an alarm. The history is kept, and options that are "
     "not given stay as they are."
 )
-Predictor = Annotated[
-    str | None, option("Predictor whose certificate is watched, if there are several.", BEGIN)
-]
-Alpha = Annotated[
-    str | None, option("Level of the certificate (default: that of the file, or 0.9).", BEGIN)
-]
 CONFIDENCE_TEXT = (
     f"Confidence level of the certificate, {CONFIDENCE.words} (default: that of the file, or 0.95)."
 )
@@ -54,14 +39,8 @@ DELTA = "Largest probability of a false alarm, however long the watch lasts (def
 DEPENDENCE = "Domains more than this many places apart are independent (default: 0)."
 DOMAIN = "Column with the domain of each row. Repeat the option to join several columns."
 PREDICTION = "Column of predictions, or 'p_{class}' for a column per class."
-Order = Annotated[
-    str | None, _column("Column with the time of each row (default: the domain is its time).")
-]
 METRIC = "Loss of predictions (default: that of the certificate)."
 CLIP = "Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, as in the evaluation."
-Page = Annotated[
-    Path | None, option("HTML page to write, ending in .html (default: STATE.html).", "Output")
-]
 
 
 def watch(
@@ -69,12 +48,24 @@ def watch(
     state: Annotated[
         Path, typer.Argument(help="File that keeps the watch; --start creates it.", metavar="STATE")
     ],
-    new: New = None,
+    new: Annotated[
+        list[str] | None,
+        option(
+            "CSV or Parquet file, pattern or folder with the rows of new domains. Repeat the "
+            "option for several.",
+            NEW,
+            metavar="FILE",
+        ),
+    ] = None,
     complete: Annotated[str, option(COMPLETE, NEW)] = "all",
     start: Annotated[Path | None, option(START, BEGIN, metavar="FILE")] = None,
     restart: Annotated[Path | None, option(RESTART, BEGIN, metavar="FILE")] = None,
-    predictor: Predictor = None,
-    alpha: Alpha = None,
+    predictor: Annotated[
+        str | None, option("Predictor whose certificate is watched, if there are several.", BEGIN)
+    ] = None,
+    alpha: Annotated[
+        str | None, option("Level of the certificate (default: that of the file, or 0.9).", BEGIN)
+    ] = None,
     confidence: Annotated[float | None, option(CONFIDENCE_TEXT, BEGIN)] = None,
     delta: Annotated[float | None, option(DELTA, BEGIN)] = None,
     dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
@@ -84,8 +75,12 @@ def watch(
     prediction: Annotated[str | None, _column(PREDICTION)] = None,
     metric: Annotated[str | None, option(METRIC, DATA)] = None,
     clip: Annotated[float | None, option(CLIP, DATA)] = None,
-    order: Order = None,
-    page: Page = None,
+    order: Annotated[
+        str | None, _column("Column with the time of each row (default: the domain is its time).")
+    ] = None,
+    page: Annotated[
+        Path | None, option("HTML page to write, ending in .html (default: STATE.html).", "Output")
+    ] = None,
 ) -> None:
     """Watch whether a certificate still holds. Exit code 0: holds, 3: suspicious, 4: broken."""
     from eqrm.evaluation.watching.claim import WatchSettings

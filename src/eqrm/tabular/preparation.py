@@ -117,10 +117,12 @@ def prepare(
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
     told += _about_weights(train, task, class_weights)
-    encoded = [
-        EncodedPart(table, matrix, own, _weights(table, own, class_weights))
-        for table, matrix, own in zip(parts, matrices, labels, strict=True)
-    ]
+    encoded = []
+    for table, matrix, own in zip(parts, matrices, labels, strict=True):
+        weights = table.weights
+        if class_weights is not None:
+            weights = class_weights[own] * (1.0 if weights is None else weights)
+        encoded.append(EncodedPart(table, matrix, own, weights))
     aside = encoded[1] if test is not None else None
     once = tuple(dict.fromkeys(told))
     return PreparedTraining(encoded[0], aside, preprocessor, seen, once, in_time, everything)
@@ -170,13 +172,6 @@ def weights_of_classes(given: Any, task: Task, labels: NDArray[Any]) -> Array | 
                 f"{did_you_mean(name, task.classes)}"
             )
     return np.array([float(given.get(name, 1.0)) for name in task.classes])
-
-
-def _weights(table: Table, labels: NDArray[Any], of_classes: Array | None) -> Array | None:
-    if of_classes is None:
-        return table.weights
-    own: Array = of_classes[labels]
-    return own if table.weights is None else own * table.weights
 
 
 def _refuse_weightless(table: Table) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from eqrm.checks import one_of
 from eqrm.data.tables.frames import data_frame
 from eqrm.errors import MissingExtraError, SettingError
-from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES, Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
@@ -37,7 +37,7 @@ from eqrm.tabular.output_folder import (
 )
 from eqrm.tabular.predictions import seen_column
 from eqrm.tabular.training import TableTraining
-from eqrm.tabular.wording import details, file_lines, first_screen, report_table, training_answer
+from eqrm.tabular.wording import details, file_lines, first_screen, training_answer
 from eqrm.text import counted
 
 if TYPE_CHECKING:
@@ -52,11 +52,16 @@ EVALUATION, KEPT_ASIDE = "evaluation.json", "kept-aside.json"
 def _write_report(
     training: TableTraining, about: Summary, confidence: float, command: str | None, path: Path
 ) -> None:
+    """The page, with quantiles at usual and trained levels, estimated as decisions do."""
+    levels = sorted({*(Level.of(alpha) for alpha in LEVELS), *training.contests})
+    table = training.evaluation.risk_table(
+        levels, SUPERQUANTILES, confidence=confidence, interpolation=SMOOTH
+    )
     write_report(
         training.evaluation,
         path,
         command=command,
-        table=report_table(training, confidence),
+        table=replace(table, skills=training.skills),
         summary=about,
         answer=training_answer(training, confidence),
     )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from eqrm.errors import Setting
-from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES
 from eqrm.evaluation.inference.certificates import domains_needed
-from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.report.answer import Answer, Fact, level_label
-from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
@@ -218,15 +214,6 @@ def candidates_table(contest: Contest) -> str:
 
 
 CHOSEN = "to use"
-
-
-def report_table(training: TableTraining, confidence: float) -> RiskTable:
-    """Mean and quantiles at usual and trained levels, estimated as decisions estimate them."""
-    levels = sorted({*(Level.of(alpha) for alpha in LEVELS), *training.contests})
-    found = training.evaluation.risk_table(
-        levels, SUPERQUANTILES, confidence=confidence, interpolation=SMOOTH
-    )
-    return replace(found, skills=training.skills)
 
 
 def training_answer(training: TableTraining, confidence: float) -> Answer:

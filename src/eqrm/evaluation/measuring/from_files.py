@@ -80,7 +80,7 @@ def _of_aggregates(
     label = "NULL" if spec.predictor is None else table.column(spec.predictor)
     held |= {"predictor": f"CAST({label} AS VARCHAR)", "n": "1"}
     found = table.fetched(f"{selected(held)} FROM {table.source}")
-    rows = names_of_domains(table, names, found, len(names))
+    rows = names_of_domains(table, names, found)
     numbers: list[Any] = [
         np.ma.filled(np.ma.asarray(found[key], dtype=float), np.nan) for key in AGGREGATED
     ]

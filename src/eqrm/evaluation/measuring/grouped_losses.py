@@ -93,7 +93,7 @@ def grouped_losses(
     also = "".join(f", {each.sums}" for each in counted.values())
     parameters = {k: v for column in columns for k, v in column.parameters.items()}
     found = _by_domain(table, names, f"count(*) AS n, {sums}{also} FROM ({rows})", parameters)
-    found_names = names_of_domains(table, names, found, len(domains))
+    found_names = names_of_domains(table, names, found)
     counts = np.asarray(found["n"])
     for i, column in enumerate(columns):
         bad = counts - np.asarray(found[f"n{i}"])
@@ -182,11 +182,9 @@ class _LabelSums:
         return LabelStatistics(tuple(names), n[:, None], means, variances)
 
 
-def names_of_domains(
-    table: TableFiles, names: list[str], found: Mapping[str, Any], width: int
-) -> list[Name]:
+def names_of_domains(table: TableFiles, names: list[str], found: Mapping[str, Any]) -> list[Name]:
     """The domain of each row that was found; raise where one is missing."""
-    columns = [fetched_list(found[f"d{j}"]) for j in range(width)]
+    columns = [fetched_list(found[f"d{j}"]) for j in range(len(names))]
     absent = missing_domains(columns)
     if any(absent):
         shown = " or ".join(repr(name) for name in names)

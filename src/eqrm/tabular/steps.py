@@ -19,8 +19,6 @@ class StepInterrupted(KeyboardInterrupt):
 class Inside(str):
     """What is told about the inside of a step, which is not a step of its own."""
 
-    __slots__ = ()
-
 
 @contextmanager
 def steps_shown(total: int, *, shown: bool = True) -> Iterator[Callable[[str], None]]:

@@ -80,16 +80,6 @@ class Recalibration:
     confidence: float
     seen: tuple[Name, ...] = ()
 
-    @property
-    def constants(self) -> list[str]:
-        """The references that ignore the predictions."""
-        return [name for name in self.judged if name not in (GIVEN, CORRECTED)]
-
-    @property
-    def numbers(self) -> bool:
-        """Whether numbers were predicted, not classes."""
-        return self.saved.metric == "squared"
-
 
 def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     """Read predictions, fit the correction on some domains, and judge it on the others."""

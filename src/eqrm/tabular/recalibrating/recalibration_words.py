@@ -33,7 +33,9 @@ def recalibration_in_words(found: Recalibration) -> str:
                 "new domains drawn like the held-out ones have at most this risk ('too few': not "
                 f"enough domains to say so).{_about_the_future(found.in_time)}"
             ),
-            wrapped(correction_in_words(saved.correction, saved.classes, found.numbers)),
+            wrapped(
+                correction_in_words(saved.correction, saved.classes, saved.metric == "squared")
+            ),
             wrapped(*verdict(found)),
             wrapped(_certified(found)),
         ]
@@ -151,7 +153,8 @@ def verdict(found: Recalibration) -> list[str]:
             f"Whether it is better than the constant {over.reference!r} is not clear: {compared}."
         )
     means = {name: each.statistics(level)[2] for name, each in found.judged.items()}
-    cheapest = min(found.constants, key=means.__getitem__)
+    constants = [name for name in means if name not in (GIVEN, CORRECTED)]
+    cheapest = min(constants, key=means.__getitem__)
     if means[CORRECTED] > means[cheapest] and found.mean.value > 0.0:
         own, other = _same_digits(means[CORRECTED], means[cheapest])
         lines.append(

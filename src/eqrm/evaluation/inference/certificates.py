@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc, betaincinv
 
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER, OPEN_FRACTION, number
 from eqrm.errors import SettingError, TooFewDomainsError
@@ -250,9 +250,7 @@ def probability_below(below: int, domains: int, miss: float) -> float:
 
     The p with P(Binomial(m, p) ≥ below) = miss.
     """
-    from scipy.stats import beta
-
-    return float(beta.ppf(miss, below, domains - below + 1)) if below else 0.0
+    return float(betaincinv(below, domains - below + 1, miss)) if below else 0.0
 
 
 def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:

@@ -61,7 +61,9 @@ def moments(risks: Tensor, weights: Tensor | None = None) -> Moments:
         concentration = torch.full_like(pivot, 1.0 / risks.shape[-1])
     else:
         concentration = (weights * weights).sum(-1, keepdim=True)
-    std = _root_mean_square(centred, weights) * _bessel(concentration)
+    several = concentration < 1.0 - 1e-12  # the spread of a single domain is 0 by definition
+    bessel = torch.where(several, torch.where(several, 1.0 - concentration, 1.0).rsqrt(), 0.0)
+    std = _root_mean_square(centred, weights) * bessel
     return Moments(pivot, mean_offset, centred, std, 1.0 / concentration)
 
 
@@ -81,12 +83,6 @@ def _root_mean_square(centred: Tensor, weights: Tensor | None) -> Tensor:
     square = _mean((centred / safe) ** 2, weights)
     positive = ~(square <= 0)  # NaN, where distances overflow, must not become a spread of 0
     return torch.where(positive, safe * torch.where(positive, square, 1.0).sqrt(), 0.0)
-
-
-def _bessel(concentration: Tensor) -> Tensor:
-    """(1−Σp²)^−½, and 0 for a single domain, whose spread is 0 by definition."""
-    several = concentration < 1.0 - 1e-12
-    return torch.where(several, torch.where(several, 1.0 - concentration, 1.0).rsqrt(), 0.0)
 
 
 class RowMoments(NamedTuple):

@@ -77,7 +77,8 @@ class FrozenBatchNorm(_BatchNorm):
     def cut(self, input: Tensor, highest: float | None, padding: Padding = (0, 0, 0, 0)) -> Tensor:
         """The same, cut off below 0 and above ``highest`` (None for no cutting), and padded."""
         own = self.weight, self.bias, self.running_mean, self.running_var
-        if self.affine and input.ndim == 4 and _in_channels_last(input):
+        last = input.ndim == 4 and input.is_contiguous(memory_format=torch.channels_last)
+        if self.affine and last and has_kernels(input) and not being_transformed():
             from eqrm.gpu.frozen_norm import FrozenNorm
 
             found: Tensor = FrozenNorm.apply(input, *own, self.eps, highest, padding)  # type: ignore[no-untyped-call]
@@ -85,15 +86,6 @@ class FrozenBatchNorm(_BatchNorm):
         weight, bias, mean, variance = own
         y = functional.batch_norm(input, mean, variance, weight, bias, eps=self.eps)
         return padded(y if highest is None else rectified(y, highest), padding)
-
-
-def _in_channels_last(images: Tensor) -> bool:
-    """Whether images have the kernels of a GPU, and the memory format that these are for."""
-    return (
-        has_kernels(images)
-        and not being_transformed()
-        and images.is_contiguous(memory_format=torch.channels_last)
-    )
 
 
 def rectified(values: Tensor, highest: float) -> Tensor:

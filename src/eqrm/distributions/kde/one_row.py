@@ -125,7 +125,8 @@ def _quantile_with_care(
     """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
     row, exponent = row_moments(risks, weights), 0
     h = bandwidth.value(row.std)
-    if not all(_is_usual(size) for size in (row.pivot, row.std, h)):
+    sizes = abs(row.pivot), row.std, abs(h)
+    if not all(size == 0.0 or 1.0 / LARGE < size < LARGE for size in sizes):
         size = float(np.abs(risks.numpy()).max())
         exponent = math.frexp(max(size, h))[1]
         risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
@@ -146,11 +147,6 @@ def _quantile_with_care(
     if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
         value = polished(value, risks.numpy(), weights, h, level)
     return RowQuantile(scaled(value, exponent), gradient, mean_z)
-
-
-def _is_usual(size: float) -> bool:
-    """Whether squares of numbers of this size, and of their ratios, are numbers."""
-    return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
 
 
 def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:

@@ -9,7 +9,7 @@ whole device. Nothing is read by the host. The mathematics is that of :mod:`.roo
 from __future__ import annotations
 
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -231,17 +231,12 @@ def _quantile_rows(  # type: ignore[no-untyped-def]
 # fmt: on
 
 
-@cache
-def _multiprocessors(device: torch.device) -> int:
-    if device.type != "cuda":
-        return 1
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
 def _programs(rows: int, size: int, device: torch.device) -> int:
     """How many programs share a row: a power of 2, so few that all run at the same time."""
-    everywhere = _multiprocessors(device)
-    if size <= ONE_PROGRAM or rows >= everywhere:
+    if size <= ONE_PROGRAM or device.type != "cuda":
+        return 1
+    everywhere = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    if rows >= everywhere:
         return 1
     most = min(everywhere, -(-size // BLOCK))
     return 1 << (most.bit_length() - 1)

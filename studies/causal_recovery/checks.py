@@ -22,7 +22,6 @@ from studies.causal_recovery.settings import (
     Case,
     Pair,
     RecoverySettings,
-    TableRow,
 )
 from studies.linear_worlds import ExampleWorld, changing_sigmas
 from studies.outcome import Check
@@ -153,10 +152,11 @@ def check_table(solved: Sequence[Solved], settings: RecoverySettings) -> list[Ch
     checks = []
     for row in ROWS:
         found = recovered(by_name[row.case], settings.near)
+        printed = row.homoskedastic, row.invariant_risk, row.invariant_function
         checks.append(
             Check(
                 f"table, {row.case}: {', '.join(METHODS)} recover the causal predictor",
-                found == row.recovers and _first_columns(by_name[row.case]) == _printed(row),
+                found == row.recovers and _first_columns(by_name[row.case]) == printed,
                 f"{_ticks(found)}; the paper prints {_ticks(row.paper_recovers)}",
                 _ticks(row.recovers),
                 TABLE if row.recovers == row.paper_recovers else DERIVED,
@@ -179,10 +179,6 @@ def _first_columns(solved: Solved) -> tuple[bool, bool, bool]:
     covariance = solved.moments.covariance
     slopes = covariance[:, 0, 2] / covariance[:, 0, 0]
     return same, same, bool((slopes - 1).abs().max() < 1e-9)
-
-
-def _printed(row: TableRow) -> tuple[bool, bool, bool]:
-    return row.homoskedastic, row.invariant_risk, row.invariant_function
 
 
 def _ticks(values: tuple[bool, bool, bool]) -> str:

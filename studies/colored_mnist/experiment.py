@@ -192,7 +192,6 @@ class MnistStudy:
         burn_ins: dict[int, BurnIn] | None = None,
     ) -> TrainedRuns:
         """Train runs by a recipe. Where they share their data, each is still judged on its own."""
-        on_gpu = self.device.type == "cuda"
         with matrix_precision(recipe.products):
             trained = train_many(
                 runs,
@@ -201,7 +200,7 @@ class MnistStudy:
                 examples_per_domain=recipe.batch,
                 replacement=recipe.replacement,
                 device=self.device,
-                half=on_gpu and recipe.products == "float16",
+                half=self._on_gpu and recipe.products == "float16",
                 burn_ins=burn_ins,
                 on_step=self.on_step,
             )
@@ -246,8 +245,12 @@ class MnistStudy:
         settings = self.settings
         return DigitsBySeed(self.seeds, settings.recipe, settings.test_digits, self.device)
 
+    @property
+    def _on_gpu(self) -> bool:
+        return self.device.type == "cuda"
+
     def _now(self) -> float:
-        if self.device.type == "cuda":
+        if self._on_gpu:
             torch.cuda.synchronize()
         return time.perf_counter()
 
@@ -267,7 +270,7 @@ class MnistStudy:
             run_steps=sum(steps.values()),
             operations=operations,
             seconds=seconds,
-            device=device_name(self.device),
+            device=torch.cuda.get_device_name(self.device) if self._on_gpu else "CPU",
             versions=f"Python {platform.python_version()}, torch {torch.__version__}",
             rate=self._rates[recipe.products],
         )
@@ -305,11 +308,6 @@ def matrix_precision(products: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def device_name(device: torch.device) -> str:
-    """What the device calls itself."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
 
 
 def matrix_rate(device: torch.device, products: str) -> float:

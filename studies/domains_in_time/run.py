@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,15 @@ class DomainsInTime(Study):
         return Outcome(
             settings=asdict(sizes) | levels | {"domains in spells": SPELL_DOMAINS},
             checks=check_in_time(findings, sizes),
-            tables=list(_tables(findings, sizes.watched)),
+            tables=[
+                dependent_table(findings),
+                spells_table(findings),
+                _told_table(findings),
+                _drift_table(),
+                _online_table(findings),
+                _alarms_table(findings, sizes.watched),
+                _delays_table(findings),
+            ],
             pictures=[
                 Picture(
                     "spells",
@@ -68,16 +75,6 @@ class DomainsInTime(Study):
             ],
             remarks=_remarks(),
         )
-
-
-def _tables(findings: TimeFindings, watched: int) -> Iterable[ResultTable]:
-    yield dependent_table(findings)
-    yield spells_table(findings)
-    yield _told_table(findings)
-    yield _drift_table()
-    yield _online_table(findings)
-    yield _alarms_table(findings, watched)
-    yield _delays_table(findings)
 
 
 def dependent_table(findings: TimeFindings) -> ResultTable:

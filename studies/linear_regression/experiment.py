@@ -28,7 +28,7 @@ from studies.linear_regression.settings import (
     TEST_QUANTILES,
     RegressionSettings,
     exact_risk,
-    printed_level,
+    named_level,
     variance_quantile,
 )
 from studies.linear_worlds import ExampleWorld, example_domains
@@ -156,9 +156,6 @@ def density_curve(frontier: Frontier, index: int) -> DensityCurve:
     own = torch.linspace(low, high, 200, dtype=torch.float64)
     grid = torch.cat([wide, own]).unique()
     grid = grid[(grid >= 0) & (grid <= LARGEST_RISK_DRAWN)]
-    label = f"α {_equals(printed_level(frontier.levels[index]))}"
-    return DensityCurve(label, grid, kde.cdf(grid), kde.log_prob(grid).exp())
-
-
-def _equals(name: str) -> str:
-    return name if name.startswith("→") else f"= {name}"
+    return DensityCurve(
+        named_level(frontier.levels[index]), grid, kde.cdf(grid), kde.log_prob(grid).exp()
+    )

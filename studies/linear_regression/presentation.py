@@ -10,6 +10,7 @@ from studies.linear_regression.settings import (
     LEVELS,
     TEST_QUANTILES,
     exact_coefficients,
+    named_level,
     printed_level,
 )
 from studies.outcome import Cell, ResultTable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-NAMES = [f"α = {printed_level(level)}".replace("= →", "→") for level in LEVELS]
+NAMES = [named_level(level) for level in LEVELS]
 
 
 def regression_tables(findings: RegressionFindings) -> list[ResultTable]:

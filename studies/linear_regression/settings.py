@@ -97,6 +97,11 @@ def printed_level(level: Level) -> str:
     return "→ 1" if level.log_tail == -1e30 else str(level)
 
 
+def named_level(level: Level) -> str:
+    """The same with its symbol."""
+    return f"α = {printed_level(level)}".replace("= →", "→")
+
+
 def expected_winner(quantile: float) -> int:
     """The index of the level for a test quantile: its own, else the next above."""
     for index, level in enumerate(LEVELS):

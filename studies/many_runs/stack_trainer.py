@@ -117,7 +117,8 @@ class StackTrainer:
             made = {seed: self.initial(seed) for seed in seeds}
         else:
             made = {seed: burn_ins[seed].network for seed in seeds}
-        stack = self._stack([made[run.seed] for run in runs])
+        networks = [made[run.seed] for run in runs]
+        stack = StackedMLP(networks, self.device, self.dtype, self.half)
         adam = StackedAdam(stack.parameters)
         longest, m = max(run.steps for run in runs), len(self.batches.sizes)
         history = torch.full((len(runs), longest, m), torch.nan, device=self.device)
@@ -129,9 +130,6 @@ class StackTrainer:
             for entries in self._stacks(shared_phases(runs, number), stack):
                 self._train_phase(entries, stack, adam, history)
         return stack, history
-
-    def _stack(self, networks: Sequence[MLP]) -> StackedMLP:
-        return StackedMLP(networks, self.device, self.dtype, self.half)
 
     def _stacks(self, entries: list[SharedPhase], networks: StackedMLP) -> list[list[SharedPhase]]:
         """The entries in stacks of bearable size; IGA, whose steps are longer, on its own."""

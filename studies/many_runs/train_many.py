@@ -69,10 +69,9 @@ class TrainedRuns:
     @torch.no_grad()
     def outputs(self, x: Tensor, examples_at_once: int = 16_384) -> Tensor:
         """(R, n, outputs) for inputs (n, …), on the stack's device."""
-        return torch.cat([self.stack(self._here(part)) for part in x.split(examples_at_once)], 1)
-
-    def _here(self, x: Tensor) -> Tensor:
-        return x.flatten(1).to(self.stack.device, self.stack.product_dtype)
+        where = self.stack.device, self.stack.product_dtype
+        parts = x.flatten(1).split(examples_at_once)
+        return torch.cat([self.stack(part.to(*where)) for part in parts], 1)
 
     def accuracies(self, data: Sequence[DomainData]) -> Tensor:
         """(R, m) the share of each domain's examples that every run classifies right.

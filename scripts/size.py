@@ -86,14 +86,18 @@ def problems(parts: Iterable[Part], budgets: Mapping[str, int]) -> list[str]:
     """A sentence for each part over its budget."""
     found = []
     for part in parts:
-        most = budgets.get(part.field)
-        if most is not None and part.size > most:
-            found.append(
-                f"{part.name} has {part.size:,} {part.unit}, {part.size - most:,} more than its "
-                f"budget of {most:,}. Remove or merge what is no longer needed ('make size' shows "
-                f"all parts); if the growth is meant, raise {part.field} under {TABLE} of "
-                "pyproject.toml and say why in the commit."
-            )
+        for field, count, unit in (
+            (part.field, part.size, part.unit),
+            (f"{part.name}-files", part.files, "files"),
+        ):
+            most = budgets.get(field)
+            if most is not None and count > most:
+                found.append(
+                    f"{part.name} has {count:,} {unit}, {count - most:,} more than its budget of "
+                    f"{most:,}. Remove or merge what is no longer needed ('make size' shows all "
+                    f"parts); if the growth is meant, raise {field} under {TABLE} of "
+                    "pyproject.toml and say why in the commit."
+                )
     return found
 
 

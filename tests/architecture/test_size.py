@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import size  # noqa: E402
 
-BUDGETS = "[tool.eqrm.size]\nsrc-lines = {src}\npages-kB = 2\n"
+BUDGETS = "[tool.eqrm.size]\nsrc-lines = {src}\nsrc-files = 2\npages-kB = 2\n"
 
 
 @pytest.fixture
@@ -48,3 +48,4 @@ def test_the_check_passes_at_the_budget_and_fails_a_line_beyond(
     said = capsys.readouterr().err
     assert "src has 6 lines, 1 more than its budget of 5" in said
     assert "raise src-lines under [tool.eqrm.size]" in said
+    assert "src has 3 files, 1 more than its budget of 2" in said

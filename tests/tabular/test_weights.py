@@ -9,6 +9,7 @@ import pytest
 
 from eqrm.data import Table
 from eqrm.errors import DomainDataError, SettingError
+from eqrm.tabular.plan import MODEL_SETTINGS, MODELS
 from eqrm.tabular.references import weighted_losses
 from tabular.shifting_world import plan_of, trained_on, world
 
@@ -67,3 +68,13 @@ def test_wrong_weights_are_refused() -> None:
     numbers = Table({"x": np.arange(60.0) % 7}, np.arange(60.0), np.arange(60) % 6)
     with pytest.raises(SettingError, match="class_weight is for classes"):
         trained_on(numbers, plan_of([0.9], class_weight="balanced"))
+
+
+def test_settings_of_models_are_those_of_the_estimators() -> None:
+    """They are listed, so that their names are checked before the estimators are imported."""
+    from eqrm.estimators.model_files import ESTIMATORS
+    from eqrm.tabular.plan import DECIDED
+
+    for model, classes in MODELS.items():
+        for name in classes:
+            assert sorted(MODEL_SETTINGS[model]) == sorted(ESTIMATORS.settings(name, DECIDED))

@@ -40,6 +40,24 @@ MODELS: dict[str, tuple[str, str]] = {
 """Name → its classifier and its regressor."""
 DECIDED = ("alpha", "measure", "model", "random_state")
 """Settings that have an option of their own."""
+_ANY = ("distribution", "bandwidth", "surrogate", "learning_rate")
+_QRM = (
+    *("l2", "fit_intercept", "max_steps", "hidden", "erm_steps", "steps"),
+    *("domains_per_batch", "examples_per_domain"),
+)
+_TREES = (
+    *("n_estimators", "max_depth", "min_child_weight", "subsample", "colsample_bytree"),
+    *("reg_alpha", "reg_lambda", "erm_rounds", "early_stopping_rounds", "validation_fraction"),
+    *("booster_params", "callbacks", "n_jobs", "verbose"),
+)
+MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
+    "linear": (*_ANY, *_QRM),
+    "mlp": (*_ANY, *_QRM),
+    "xgboost": (*_ANY, *_TREES, "gamma"),
+    "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
+    "histogram": (*_ANY, "max_iter", "max_leaf_nodes", "min_samples_leaf"),
+}
+"""What ``settings`` takes: parameters of the estimators, which are not imported to check names."""
 BALANCED = "balanced"
 CLASS_WEIGHT = number(1e-6, 1_000_000)
 OWN_FAMILIES = ("linear", "logistic", "boosted trees", "network")
@@ -261,11 +279,9 @@ class TrainingPlan:
                 f"Settings ({', '.join(self.settings)}) belong to one kind of model: name it with "
                 f"{Setting('model')} ({', '.join(MODELS)})."
             )
-        if self.settings:
-            from eqrm.estimators.model_files import ESTIMATORS  # slow to import
-
-            known = ESTIMATORS.settings(MODELS[self.model][0], DECIDED)
-            refuse_unknown(self.settings, known, f"Model {self.model!r}")
+        if self.model in MODELS:
+            known = MODEL_SETTINGS[self.model]
+            refuse_unknown(self.settings or {}, known, f"Model {self.model!r}")
 
     def _check_candidates(self) -> None:
         given = self.candidates

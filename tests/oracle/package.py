@@ -1,8 +1,9 @@
 """What the package computes for a case of the grid, by each of the roads it may take.
 
-One row of risks on the CPU (at once by the C part where that was built, by its sums for long rows,
-or without it in numpy), rows in a batch, and the fixed number of steps of GPUs, CUDA graphs and
-``torch.compile`` are different code; each has to reach the truth.
+One row of risks on the CPU (at once by the C part where that was built, in one call of it when the
+bandwidth is known, by its sums for long rows, or without it in numpy), rows in a batch, and the
+fixed number of steps of GPUs, CUDA graphs and ``torch.compile`` are different code; each has to
+reach the truth.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ import numpy as np
 import torch
 
 import eqrm
-from eqrm.distributions.kde import gradient, native, one_row, root_in_tensors
+from eqrm.distributions.kde import (
+    gradient,
+    native,
+    one_row,
+    root,
+    root_in_tensors,
+)
 from oracle.catalogue import DISTRIBUTIONS
 from oracle.grid import Case, Judgement, judge
 from oracle.kde_mpmath import Floats
 
-ROADS = ("one row", "sums in C", "numpy", "batch", "fixed steps")
+ROADS = ("one row", "one call", "sums in C", "numpy", "batch", "fixed steps")
 """Those of a CPU. The kernels of a GPU are the road "gpu", see benchmarks/cuda_oracle.py."""
 
 
@@ -50,6 +57,8 @@ def _on_road(road: str) -> Iterator[None]:
     with ExitStack() as stack:
         if road != "one row":
             stack.enter_context(mock.patch.object(one_row, "quantile_at_once", _nothing))
+        if road not in ("one row", "one call"):
+            stack.enter_context(mock.patch.object(root, "_in_one_call", _nothing))
         if road == "numpy":
             stack.enter_context(mock.patch.object(native, "LIBRARY", None))
         yield

@@ -18,6 +18,7 @@ import torch
 from scipy.linalg.blas import dnrm2
 from torch import Tensor
 
+from eqrm.distributions.kde import native
 from eqrm.distributions.kde.native import Array
 
 
@@ -36,6 +37,7 @@ class Moments(NamedTuple):
 
     @property
     def mean(self) -> Tensor:
+        """R̄, shape ``(..., 1)``."""
         return self.pivot + self.mean_offset
 
 
@@ -61,9 +63,7 @@ def moments(risks: Tensor, weights: Tensor | None = None) -> Moments:
         concentration = torch.full_like(pivot, 1.0 / risks.shape[-1])
     else:
         concentration = (weights * weights).sum(-1, keepdim=True)
-    several = concentration < 1.0 - 1e-12  # the spread of a single domain is 0 by definition
-    bessel = torch.where(several, torch.where(several, 1.0 - concentration, 1.0).rsqrt(), 0.0)
-    std = _root_mean_square(centred, weights) * bessel
+    std = _root_mean_square(centred, weights) * _bessel(concentration)
     return Moments(pivot, mean_offset, centred, std, 1.0 / concentration)
 
 
@@ -85,6 +85,12 @@ def _root_mean_square(centred: Tensor, weights: Tensor | None) -> Tensor:
     return torch.where(positive, safe * torch.where(positive, square, 1.0).sqrt(), 0.0)
 
 
+def _bessel(concentration: Tensor) -> Tensor:
+    """(1−Σp²)^−½, and 0 for a single domain, whose spread is 0 by definition."""
+    several = concentration < 1.0 - 1e-12
+    return torch.where(several, torch.where(several, 1.0 - concentration, 1.0).rsqrt(), 0.0)
+
+
 class RowMoments(NamedTuple):
     """:class:`Moments` of one row on the CPU, and its weights (positive; None for equal ones)."""
 
@@ -100,18 +106,23 @@ def row_moments(risks: Tensor, weights: Array | None) -> RowMoments:
     """Moments of one row of risks (m,), detached, float64; weights must be positive."""
     m = risks.numel()
     concentration = 1.0 / m if weights is None else float(weights.dot(weights))
-    values = risks.numpy()
-    pivot = float(values[0 if weights is None else weights.argmax()])  # as in moments
-    with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
-        centred = values - pivot
-        offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
-        centred -= offset
-        if weights is not None:  # one domain may have almost all the weight
-            rest = float(weights.dot(centred))
-            centred -= rest
-            offset += rest
-    # The norm of BLAS neither overflows nor underflows.
-    if weights is None:
+    if native.LIBRARY is not None and weights is None:
+        pivot, offset, centred, square = native.centre(risks.contiguous(), None)
+    else:
+        values = risks.numpy()
+        pivot = float(values[0 if weights is None else weights.argmax()])  # as in moments
+        with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
+            centred = values - pivot
+            offset = float(centred.sum()) / m if weights is None else float(weights.dot(centred))
+            centred -= offset
+            if weights is not None:  # one domain may have almost all the weight
+                rest = float(weights.dot(centred))
+                centred -= rest
+                offset += rest
+        square = math.nan
+    if 1e-280 < square < 1e280:
+        spread = math.sqrt(square)
+    elif weights is None:  # the norm of BLAS neither overflows nor underflows
         spread = float(dnrm2(centred)) / math.sqrt(m)
     else:
         spread = float(dnrm2(centred * np.sqrt(weights)))

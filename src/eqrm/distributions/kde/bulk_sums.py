@@ -24,6 +24,9 @@ from eqrm.distributions.kde.sums import (
 )
 from eqrm.distributions.normal_tails import SQRT_2
 
+LONG = 8_192
+"""Above this many kernels a rough solve comes first, and passes over the risks pay."""
+
 SMALLEST_DENSITY = 1e-250
 """Below, the quantile lies in the middle of a wide gap, where kernels underflow."""
 
@@ -47,10 +50,15 @@ def kernel_sums(equation: Equation) -> KernelSums:
 
 
 class BulkSums(KernelSums):
-    """Sums that take one pass over the kernels each."""
+    """Sums that take one pass over the kernels each.
 
-    def __init__(self, equation: Equation) -> None:
-        self.equation = equation
+    On long rows a ``rough`` solve in float32 comes first, and leaves one exact pass as a rule.
+    """
+
+    def __init__(self, equation: Equation, rough: bool = False) -> None:
+        self.equation, self.rough = equation, rough
+        if rough:
+            self.tolerance = 0.7
         self.latest = math.nan, Tail(math.nan, math.nan, 0.0, 0.0, 0.0, 0.0), math.nan
 
     @abstractmethod
@@ -83,6 +91,7 @@ class BulkSums(KernelSums):
 
     @property
     def size(self) -> int:
+        """The number of kernels."""
         return self.equation.centred.size
 
 
@@ -137,13 +146,18 @@ class NumpySums(BulkSums):
 class NativeSums(BulkSums):
     """Rows of any length, by the C part."""
 
-    def __init__(self, equation: Equation, passes: native.Passes) -> None:
-        super().__init__(equation)
+    def __init__(self, equation: Equation, passes: native.Passes, rough: bool = False) -> None:
+        super().__init__(equation, rough)
         self.passes = passes
         self.unit = -1.0 / (equation.bandwidth * SQRT_2)
 
+    def rougher(self) -> KernelSums | None:
+        if self.rough or self.size <= LONG:
+            return None
+        return NativeSums(self.equation, self.passes, rough=True)
+
     def sums(self, t: float) -> list[float]:
-        return self.passes.sums(t / SQRT_2, self.unit)
+        return self.passes.sums(t / SQRT_2, self.unit, self.rough)
 
     def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
         return self.passes.gradient(0.0, t / SQRT_2, self.unit, a, b, 0.0)

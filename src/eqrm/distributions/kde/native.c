@@ -39,7 +39,7 @@
 #define TWO_OVER_SQRT_PI 1.1283791670955126
 
 /* native.py refuses a library of another version. */
-int eqrm_version(void) { return 12; }
+int eqrm_version(void) { return 11; }
 
 INSIDE double standardised(double x, double shift, double unit)
 {
@@ -90,6 +90,16 @@ INSIDE void centre(const double *restrict r, const double *restrict p, ptrdiff_t
     found[0] = pivot;
     found[1] = offset;
     found[2] = square;
+}
+
+EACH_PROCESSOR
+void eqrm_centre(const double *r, const double *p, ptrdiff_t n, double total, double *x,
+                 double *found)
+{
+    if (p)
+        centre(r, p, n, total, x, found);
+    else
+        centre(r, NULL, n, total, x, found);
 }
 
 /* weighed*z^j to the sums for j = 0..4, in the precision of these. */
@@ -479,6 +489,16 @@ INSIDE int solve(const double *restrict x, const double *restrict p, ptrdiff_t n
     for (ptrdiff_t i = 0; i < n; i++)
         k[i] = a * k[i] + b * WEIGHT(p, i) * (x[i] + beyond);
     return 1;
+}
+
+EACH_PROCESSOR
+int eqrm_quantile(const double *x, const double *p, ptrdiff_t n, double total, double h,
+                  double coupling, double log_tail, double start, double tolerance, double *k,
+                  double *found)
+{
+    if (p)
+        return solve(x, p, n, total, 0.0, h, coupling, log_tail, start, tolerance, k, found);
+    return solve(x, NULL, n, total, 0.0, h, coupling, log_tail, start, tolerance, k, found);
 }
 
 /* Puts the values in such an order that v[rank] has its place, smaller ones before it. */

@@ -25,7 +25,7 @@ from eqrm.execution import being_transformed
 
 Array = npt.NDArray[np.float64]
 
-VERSION = 12
+VERSION = 11
 SHORT = 2_048
 """Up to so many risks make a row whose quantile is found in one call."""
 ROWS_BESIDE_BINS = 4
@@ -46,14 +46,17 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
 """Of the functions that there are for float64, and for float32 with ``_single`` in their names."""
 _ARGUMENTS = {f"{name}{of}": types for name, types in _ARGUMENTS.items() for of in ("", "_single")}
 _ARGUMENTS |= {
+    "eqrm_centre": (_POINTER, _POINTER, _SIZE, _NUMBER, _POINTER, _POINTER),
     "eqrm_sums": (_POINTER, _POINTER, _POINTER, _SIZE, *(2 * (_NUMBER,)), _POINTER),
+    "eqrm_rough_sums": (_POINTER, _POINTER, _SIZE, *(2 * (_NUMBER,)), _POINTER),
     "eqrm_sums_of_bins": (_POINTER, _SIZE, _NUMBER, _NUMBER, _POINTER),
+    "eqrm_quantile": (_POINTER, _POINTER, _SIZE, *(6 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_spread_quantile": (_POINTER, _SIZE, _FLAG, *(7 * (_NUMBER,)), _POINTER, _POINTER),
     "eqrm_middle_pairs": (_POINTER, _POINTER, _SIZE, _POINTER, _POINTER),
 }
 _Callback, _PROCESS = ctypes.CFUNCTYPE(None, _POINTER), os.getpid()
 _BEYOND = np.full(8, np.finfo(np.float64).max)
-_Two, _Six, _Places = 2 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
+_Two, _Three, _Six, _Places = 2 * _NUMBER, 3 * _NUMBER, 6 * _NUMBER, 4 * _SIZE
 
 
 def _load() -> ctypes.CDLL | None:
@@ -77,6 +80,15 @@ LIBRARY: Any = _load()
 """None where there is none; the functions below are for where it is."""
 
 
+def centre(risks: Tensor, weights: Array | None) -> tuple[float, float, Array, float]:
+    """R_0, mean − R_0, risks − mean, and Σp_i(R_i − mean)², from contiguous float64 risks."""
+    centred, found = np.empty(risks.numel()), _Three()
+    pointer, shares, size, total = _row(centred, weights)
+    LIBRARY.eqrm_centre(risks.data_ptr(), shares, size, total, pointer, found)
+    pivot, offset, square = found
+    return pivot, offset, centred, square / total
+
+
 def middle_pairs(
     values: Array, weights: Array | None, given: Array | None = None
 ) -> list[tuple[int, int]]:
@@ -94,6 +106,29 @@ def middle_pairs(
     places = None if given is None else _pointer(given)
     LIBRARY.eqrm_middle_pairs(_pointer(padded), cumulative, values.size, places, found)
     return [(found[0], found[1]), (found[2], found[3])]
+
+
+def quantile(
+    centred: Array,
+    weights: Array | None,
+    bandwidth: float,
+    coupling: float,
+    log_tail: float,
+    start: float,
+    tolerance: float,
+    gradient: Tensor | None,
+) -> tuple[float, float] | None:
+    """The root t and z̄ of :class:`~eqrm.distributions.kde.sums.Equation`, in the common case.
+
+    w_i + coupling·z̄·p_i·x_i is written to ``gradient``; without one, z̄ is 0.
+    """
+    found = _Two()
+    written = None if gradient is None else gradient.data_ptr()
+    pointer, shares, size, total = _row(centred, weights)
+    settings = bandwidth, coupling, log_tail, start, tolerance
+    if LIBRARY.eqrm_quantile(pointer, shares, size, total, *settings, written, found):
+        return found[0], found[1]
+    return None
 
 
 def row_quantile(
@@ -224,9 +259,15 @@ class Passes:
         table = self._each("eqrm_bins", (self._row,), *settings, results=8 * rows)
         return table.reshape(rows, 8)
 
-    def sums(self, shift: float, unit: float) -> list[float]:
-        """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4, z = shift + unit·R_i, of a float64 row."""
-        found = self._each("eqrm_sums", (self._row, self._weights, None), shift, unit)
+    def sums(self, shift: float, unit: float, rough: bool) -> list[float]:
+        """Σ p erfc(z) and Σ p exp(−z²)zʲ for j = 0 … 4, z = shift + unit·R_i, of a float64 row.
+
+        ``rough`` ones are in single precision.
+        """
+        if rough:
+            found = self._each("eqrm_rough_sums", (self._row, self._weights), shift, unit)
+        else:
+            found = self._each("eqrm_sums", (self._row, self._weights, None), shift, unit)
         return [value / self._total for value in found.tolist()]
 
     def ends(self, pivot: float, offset: float) -> tuple[float, float]:
@@ -303,6 +344,13 @@ def total(values: Tensor) -> float:
     add_up = LIBRARY.eqrm_spread_single if single else LIBRARY.eqrm_spread
     add_up(values.data_ptr(), size, 0.0, found)
     return found[0]
+
+
+def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:
+    """What the C functions take for a row: two pointers, its length and its total weight."""
+    if weights is None:
+        return _pointer(centred), None, centred.size, float(centred.size)
+    return _pointer(centred), _pointer(weights), centred.size, 1.0
 
 
 def _pointer(array: Array) -> int:

@@ -23,7 +23,7 @@ from eqrm.distributions.bandwidths import (
     spread_bandwidth,
 )
 from eqrm.distributions.kde import native
-from eqrm.distributions.kde.bulk_sums import BulkSums
+from eqrm.distributions.kde.bulk_sums import LONG, BulkSums
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.root import (
     RowQuantile,
@@ -43,9 +43,6 @@ from eqrm.level import Level
 
 Found = tuple[Tensor, Tensor | None, Tensor | None]
 """q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
-
-LONG = 8_192
-"""Above this many kernels passes over the risks themselves pay."""
 
 LARGE = 1e90
 """Squares of numbers of this size, and of ratios of two, are numbers; beyond, risks are solved for
@@ -69,8 +66,7 @@ def quantile_of_one(
     """
     dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
     row = risks.detach()
-    needs_no_risks = rule is None or isinstance(rule, (SigmaRule, Fixed))
-    if dtype != torch.float64 and not (dtype == torch.float32 and needs_no_risks):
+    if dtype != torch.float64 and not (dtype == torch.float32 and _needs_no_risks(rule)):
         row = row.to(torch.float64)
     if weights is not None:
         given_weights = weights.numpy()
@@ -113,10 +109,24 @@ def _of_bandwidth(
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wanted)
     if found is None:
-        row = row.to(torch.float64)
-        if shares is None and bandwidth.factor == UNBOUNDED:
-            found = quantile_in_gap(row.numpy(), bandwidth.fixed, level, wanted)
-    return found or _quantile_with_care(row, shares, bandwidth, level, wanted)
+        found = _after_all(row.to(torch.float64), shares, bandwidth, level, wanted)
+    return found
+
+
+def _needs_no_risks(rule: Bandwidth | None) -> bool:
+    """Whether the bandwidth is given, or follows from the spread of the risks alone."""
+    return rule is None or isinstance(rule, (SigmaRule, Fixed))
+
+
+def _after_all(
+    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
+) -> RowQuantile:
+    """For rows, in float64, that the one call does not solve."""
+    if weights is None and bandwidth.factor == UNBOUNDED:
+        found = quantile_in_gap(risks.numpy(), bandwidth.fixed, level, wanted)
+        if found is not None:
+            return found
+    return _quantile_with_care(risks, weights, bandwidth, level, wanted)
 
 
 def _quantile_with_care(
@@ -125,8 +135,7 @@ def _quantile_with_care(
     """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
     row, exponent = row_moments(risks, weights), 0
     h = bandwidth.value(row.std)
-    sizes = abs(row.pivot), row.std, abs(h)
-    if not all(size == 0.0 or 1.0 / LARGE < size < LARGE for size in sizes):
+    if not all(_is_usual(size) for size in (row.pivot, row.std, h)):
         size = float(np.abs(risks.numpy()).max())
         exponent = math.frexp(max(size, h))[1]
         risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
@@ -147,6 +156,11 @@ def _quantile_with_care(
     if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
         value = polished(value, risks.numpy(), weights, h, level)
     return RowQuantile(scaled(value, exponent), gradient, mean_z)
+
+
+def _is_usual(size: float) -> bool:
+    """Whether squares of numbers of this size, and of their ratios, are numbers."""
+    return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
 
 
 def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
@@ -217,6 +231,7 @@ class BinnedSums(BulkSums):
         return [each / self.size for each in native.sums_of_bins(self.table, shift, -step)]
 
     def _fill(self, middle: float) -> None:
+        """Put the risks in bins about a point."""
         count = round(2.0 * FARTHEST_BIN * BINS_PER_BANDWIDTH)
         unit = BINS_PER_BANDWIDTH / self.equation.bandwidth
         shift = (FARTHEST_BIN - middle) * BINS_PER_BANDWIDTH - unit * self.offset

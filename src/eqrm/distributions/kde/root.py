@@ -23,7 +23,7 @@ from torch import Tensor
 
 from eqrm.distributions.bandwidths import RowBandwidth, SpreadBandwidth
 from eqrm.distributions.kde import native
-from eqrm.distributions.kde.bulk_sums import kernel_sums
+from eqrm.distributions.kde.bulk_sums import LONG, kernel_sums
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.kde.sums import (
     FAR_INSIDE_TAIL,
@@ -80,13 +80,10 @@ def quantile_of_row(
     # ∂(c·σ̂)/∂R_i = c·p_i·(R_i − R̄)/((1 − Σp²)·σ̂)
     apart = 1.0 - 1.0 / row.effective
     coupling = 0.0 if fixed else sign * bandwidth.factor / row.std / apart
-    gradient, mean_z = None, 0.0
-    with np.errstate(over="ignore"):  # of z², where risks are too many bandwidths away to count
-        sums = kernel_sums(equation)
-        root = root_of_one(sums)
-        if wants_gradient:
-            gradient, mean_z = sums.gradient(root, coupling)
-    beyond = sums.origin + equation.bandwidth * root
+    found = _in_one_call(equation, coupling, wants_gradient)
+    if found is None:
+        found = _in_steps(equation, coupling, wants_gradient)
+    beyond, gradient, mean_z = found
     mean_z *= sign
     if fixed:
         add_shares(gradient, bandwidth, mean_z)
@@ -177,6 +174,38 @@ def add_shares(gradient: Tensor | None, bandwidth: RowBandwidth, mean_z: float) 
         values[place] += mean_z * share
 
 
+def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile | None:
+    """q − R̄, gradient and z̄ by one call of the C part: rows of usual length, no deep tails."""
+    size, bandwidth = equation.centred.size, equation.bandwidth
+    if native.LIBRARY is None or size > LONG or equation.log_tail < FAR_INSIDE_TAIL:
+        return None
+    if not (1e-140 < abs(bandwidth) < 1e140 and equation.std < 1e100 * abs(bandwidth)):
+        return None
+    gradient = torch.empty(size, dtype=torch.float64) if wants_gradient else None
+    found = native.quantile(
+        equation.centred,
+        equation.weights,
+        bandwidth,
+        coupling,
+        equation.log_tail,
+        equation.near_root(),
+        KernelSums.tolerance,
+        gradient,
+    )
+    return None if found is None else RowQuantile(bandwidth * found[0], gradient, found[1])
+
+
+def _in_steps(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile:
+    """The same for rows of any length, at any level, by any of the sums."""
+    with np.errstate(over="ignore"):  # of z², where risks are too many bandwidths away to count
+        sums = kernel_sums(equation)
+        root = root_of_one(sums)
+        beyond = sums.origin + equation.bandwidth * root
+        if not wants_gradient:
+            return RowQuantile(beyond, None, 0.0)
+        return RowQuantile(beyond, *sums.gradient(root, coupling))
+
+
 def root_of_one(sums: KernelSums) -> float:
     """Solve for one row in Python floats; returns the root relative to ``sums.origin``.
 
@@ -185,7 +214,8 @@ def root_of_one(sums: KernelSums) -> float:
     """
     target, goal = sums.equation.log_tail, sums.equation.goal
     low, high, error = -math.inf, math.inf, math.inf
-    t = sums.start
+    rougher = sums.rougher()
+    t = sums.start if rougher is None else root_of_one(rougher)
     for _ in range(MAX_STEPS):
         tail = sums.at(t)
         log_sf = tail.log_sf

@@ -212,8 +212,8 @@ def against_cpu(
     for words, m, text in cases(name, counts, device):
         level = eqrm.Level.parse(text)
         for law in LAWS:
-            if name == "kde median" and law == "nearly equal":
-                continue  # in float32 all distances are ties, and which pair counts is open
+            if name in ("kde median", "kde silverman") and law == "nearly equal":
+                continue  # in float32 there are ties, and which of them carries a slope is open
             risks = draw(law, m, dtype)
             here = value_and_gradient(objectives(m, device, level)[name], risks.to(device))
             there = value_and_gradient(objectives(m, "cpu", level)[name], risks)

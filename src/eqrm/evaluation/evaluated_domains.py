@@ -134,7 +134,8 @@ def _refuse_all_seen(names: Sequence[Name], unseen: NDArray[np.bool_]) -> None:
         f"Training has seen {len(seen):,} of {counted(len(names), 'domain')}: "
         f"{named_domains(seen)}. Statements about unseen domains cannot be based on them, and "
         f"there is {remaining}, where at least {FEWEST_DOMAINS} are needed. Evaluate predictions "
-        "for domains that the model was not trained on."
+        "for domains that the model was not trained on; where only the time is new, train with "
+        "the time (day, month) as the domain."
     )
 
 

@@ -1,6 +1,12 @@
 """Distribution-free statements about unseen domains (docs/certificates.md).
 
-Of m independent domains, the number with a risk below the α-quantile q = F⁻¹(α) is
+A certificate is computed on m domains that played no part in training or in choosing the
+predictor. Its one assumption: new domains are drawn independently from the same distribution as
+these, or, with ``dependence=k``, all of them belong to a stationary sequence in which domains more
+than k places apart are independent. It says nothing about domains that differ in kind.
+
+Statements come first, then how many domains they take, then the binomials that both rest on: of m
+independent domains, the number with a risk below the α-quantile q = F⁻¹(α) is
 Binomial(m, P(R < q)), with P(R < q) ≤ α ≤ P(R ≤ q), and equality for laws without jumps.
 """
 
@@ -30,6 +36,8 @@ from eqrm.text import counted
 MEASURED, TRUE = "measured", "true"
 CROSS_FITTED = "Cross-fitted bound, checked by simulation and not proven"
 VACUOUS = "This bound is vacuous: collect more domains, or more examples of each."
+ROUNDING = 1e-12
+"""Relative slack on 1 − confidence: 0.9 and 0.1 are not binary fractions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,65 +226,6 @@ def too_few(
     )
 
 
-ROUNDING = 1e-12
-"""Relative slack on 1 − confidence: 0.9 and 0.1 are not binary fractions."""
-
-
-@lru_cache(maxsize=4096)
-def at_least(successes: int, trials: int, probability: float) -> float:
-    """P(Binomial(trials, probability) ≥ successes)."""
-    if not 0 < successes <= trials:
-        return float(successes <= 0)
-    return float(betainc(successes, trials - successes + 1, probability))
-
-
-@lru_cache(maxsize=1024)  # the same for every predictor of an evaluation
-def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
-    """The smallest k with P(R_(k) < q) ≤ miss, counting from 1; None if even k = m is too low.
-
-    R_(k) < q means that k or more risks lie below q: P ≤ P(Binomial(m, α) ≥ k).
-    """
-
-    def is_enough(rank: int) -> bool:
-        return bool(betainc(rank, domains - rank + 1, alpha) <= miss * (1.0 + ROUNDING))
-
-    rank = bisect_left(range(domains + 1), True, lo=1, key=is_enough)
-    return rank if rank <= domains else None
-
-
-@lru_cache(maxsize=1024)
-def probability_below(below: int, domains: int, miss: float) -> float:
-    """Clopper and Pearson's lower bound on a probability that ``below`` of m domains support.
-
-    The p with P(Binomial(m, p) ≥ below) = miss.
-    """
-    return float(betaincinv(below, domains - below + 1, miss)) if below else 0.0
-
-
-def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:
-    """How many risks lie at or below the bound on the α-quantile of k-dependent domains.
-
-    Every (k+1)-th of k-dependent domains are independent: each subsequence has a binomial p-value
-    of "the α-quantile is higher", and twice the mean of p-values is a p-value however they depend
-    on each other (Rüschendorf 1982; Vovk & Wang 2020). The bound is the smallest risk at which that
-    is at most ``miss``, found by bisection; None if that of the largest risk is higher.
-    """
-    if dependence >= 2 * risks.size:
-        return None  # more than half of the subsequences are empty: twice the mean p-value is 1
-    parts = [np.sort(risks[first :: dependence + 1]) for first in range(dependence + 1)]
-    sizes, ordered = [part.size for part in parts], np.sort(risks)
-
-    def is_enough(risk: float) -> bool:
-        below = (int(part.searchsorted(risk, side="right")) for part in parts)
-        found = sum(at_least(*each, alpha) for each in zip(below, sizes, strict=True)) / len(parts)
-        return min(1.0, 2.0 * found) <= miss * (1.0 + ROUNDING)
-
-    first = bisect_left(ordered, True, key=is_enough)
-    if first == ordered.size:
-        return None
-    return int(np.searchsorted(ordered, ordered[first], side="right"))
-
-
 def domains_needed(alpha: float, confidence: float, beyond: int = 0, dependence: int = 0) -> int:
     """The fewest domains that bound the α-quantile of risk by an order statistic.
 
@@ -334,3 +283,58 @@ def highest_level(domains: float, confidence: float, dependence: int = 0) -> flo
         return float((1.0 - confidence) ** (1.0 / domains))
     shortest = int(domains) // (dependence + 1)
     return float(((1.0 - confidence) / 2.0) ** (1.0 / shortest)) if shortest else 0.0
+
+
+@lru_cache(maxsize=1024)  # the same for every predictor of an evaluation
+def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
+    """The smallest k with P(R_(k) < q) ≤ miss, counting from 1; None if even k = m is too low.
+
+    R_(k) < q means that k or more risks lie below q: P ≤ P(Binomial(m, α) ≥ k).
+    """
+
+    def is_enough(rank: int) -> bool:
+        return bool(betainc(rank, domains - rank + 1, alpha) <= miss * (1.0 + ROUNDING))
+
+    rank = bisect_left(range(domains + 1), True, lo=1, key=is_enough)
+    return rank if rank <= domains else None
+
+
+def interleaved_rank(risks: Vector, alpha: float, miss: float, dependence: int) -> int | None:
+    """How many risks lie at or below the bound on the α-quantile of k-dependent domains.
+
+    Every (k+1)-th of k-dependent domains are independent: each subsequence has a binomial p-value
+    of "the α-quantile is higher", and twice the mean of p-values is a p-value however they depend
+    on each other (Rüschendorf 1982; Vovk & Wang 2020). The bound is the smallest risk at which that
+    is at most ``miss``, found by bisection; None if that of the largest risk is higher.
+    """
+    if dependence >= 2 * risks.size:
+        return None  # more than half of the subsequences are empty: twice the mean p-value is 1
+    parts = [np.sort(risks[first :: dependence + 1]) for first in range(dependence + 1)]
+    sizes, ordered = [part.size for part in parts], np.sort(risks)
+
+    def is_enough(risk: float) -> bool:
+        below = (int(part.searchsorted(risk, side="right")) for part in parts)
+        found = sum(at_least(*each, alpha) for each in zip(below, sizes, strict=True)) / len(parts)
+        return min(1.0, 2.0 * found) <= miss * (1.0 + ROUNDING)
+
+    first = bisect_left(ordered, True, key=is_enough)
+    if first == ordered.size:
+        return None
+    return int(np.searchsorted(ordered, ordered[first], side="right"))
+
+
+@lru_cache(maxsize=4096)
+def at_least(successes: int, trials: int, probability: float) -> float:
+    """P(Binomial(trials, probability) ≥ successes)."""
+    if not 0 < successes <= trials:
+        return float(successes <= 0)
+    return float(betainc(successes, trials - successes + 1, probability))
+
+
+@lru_cache(maxsize=1024)
+def probability_below(below: int, domains: int, miss: float) -> float:
+    """Clopper and Pearson's lower bound on a probability that ``below`` of m domains support.
+
+    The p with P(Binomial(m, p) ≥ below) = miss.
+    """
+    return float(betaincinv(below, domains - below + 1, miss)) if below else 0.0

@@ -14,7 +14,7 @@ from eqrm.evaluation.inference.exchangeability import ExchangeabilityTest
 from eqrm.evaluation.inference.noise import MUCH
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
-from eqrm.tabular.choosing.contest import Decision, plural
+from eqrm.tabular.choosing.decision import Decision, plural
 from eqrm.tabular.training import TableTraining
 from eqrm.text import one_line, shortened
 

@@ -24,7 +24,7 @@ from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level
 from eqrm.markup import lines_in_html
 from eqrm.tabular.choosing.candidates import ForeignModel
-from eqrm.tabular.choosing.contest import Decision
+from eqrm.tabular.choosing.decision import Decision
 from eqrm.tabular.model import load_table_model, save_table_model
 from eqrm.tabular.output_folder import (
     LISTED,

@@ -22,8 +22,9 @@ from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.measuring.measured import Skill
 from eqrm.level import Level
 from eqrm.tabular.choosing.candidates import Candidate
-from eqrm.tabular.choosing.contest import Contest, Decision, decide
+from eqrm.tabular.choosing.contest import Contest, decide
 from eqrm.tabular.choosing.cross_fitting import Comparison
+from eqrm.tabular.choosing.decision import Decision
 from eqrm.tabular.choosing.leaks import leaks_of
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan

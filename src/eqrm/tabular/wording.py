@@ -15,7 +15,8 @@ from eqrm.evaluation.presenting.report.answer import Answer, Fact, level_label
 from eqrm.evaluation.presenting.summary import Summary
 from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
-from eqrm.tabular.choosing.contest import Contest, as_risk, plural, share_of
+from eqrm.tabular.choosing.contest import Contest
+from eqrm.tabular.choosing.decision import as_risk, plural, share_of
 from eqrm.tabular.findings import MOST_LISTED, Expectation, expectation, minded_of
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, counted, one_line, typed

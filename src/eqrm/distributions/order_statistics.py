@@ -19,8 +19,21 @@ from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.native import Array
 
-Places = tuple[float, npt.NDArray[np.int64], npt.NDArray[np.float64]]
+Indices = npt.NDArray[np.int64]
+RowStatistic = tuple[float, Indices, Array]
 """A statistic of one row: its value, the places of the risks that make it, and their shares."""
+
+PAIRS_AT_ONCE = 1024
+"""On a GPU, all pairs are formed up to this number of domains."""
+FEW_PAIRS = 128
+"""Up to this many pairs are sorted at once."""
+HALVES = np.array([0.5, -0.5, 0.5, -0.5])
+"""The shares of the risks that make a mean of two distances."""
+LARGEST = 4e307
+"""Beyond, distances overflow: a bad risk that nobody refused, or risks too far apart."""
+ALMOST_ALL, MANY = 0.99, 1024
+"""Where one domain has almost all the weight, the others' are lost in cumulative sums, and all
+pairs are formed instead, unless they are too many."""
 
 
 def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
@@ -29,6 +42,9 @@ def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
     For equal weights (None) this is the usual interpolation at position α(m−1) (numpy's
     ``linear``). With weights p it spreads a window of width 1/n over the cumulative
     weights, n = 1/Σp², so that a domain of weight 0 is ignored (Akinshin 2023).
+
+    >>> linear_mix(torch.zeros(5, dtype=torch.float64), None, 0.3)
+    tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)
     """
     if weights is None:
         position = alpha * (risks.shape[-1] - 1)
@@ -91,6 +107,9 @@ def share_among_ties(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tens
     """The same mix of sorted risks with the share of equal ones split among them by their weights.
 
     The quantile does not change; its gradient no longer depends on how a sort orders ties.
+
+    >>> share_among_ties(torch.tensor([1.0, 1.0, 2.0]), None, torch.tensor([0.0, 1.0, 0.0]))
+    tensor([0.5000, 0.5000, 0.0000])
     """
     risks = risks.detach()
     new = torch.ones_like(risks, dtype=torch.int64)
@@ -129,9 +148,7 @@ def _between_quartiles(risks: Tensor, weights: Tensor | None) -> tuple[Tensor, T
     return others.scatter(-1, heaviest, -others.sum(-1, keepdim=True)), lower
 
 
-def row_interquartile_range(
-    values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None
-) -> Places:
+def row_interquartile_range(values: Array, weights: Array | None) -> RowStatistic:
     """:func:`interquartile_range` of one row on the CPU, and its derivative."""
     if weights is None:
         ranks, shares = _quartile_ranks(values.size)
@@ -147,21 +164,12 @@ def row_interquartile_range(
 
 
 @lru_cache(maxsize=64)
-def _quartile_ranks(size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _quartile_ranks(size: int) -> tuple[Indices, Array]:
     """Which sorted risks make the interquartile range, with which shares."""
     low, high = 0.25 * (size - 1), 0.75 * (size - 1)
     ranks = [int(low), min(int(low) + 1, size - 1), int(high), min(int(high) + 1, size - 1)]
     beyond = low - ranks[0], high - ranks[2]
     return np.array(ranks), np.array([beyond[0] - 1.0, -beyond[0], 1.0 - beyond[1], beyond[1]])
-
-
-_Places = npt.NDArray[np.int64]
-
-PAIRS_AT_ONCE = 1024
-"""On a GPU, all pairs are formed up to this number of domains."""
-
-FEW_PAIRS = 128
-"""Up to this many pairs are sorted at once."""
 
 
 def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -184,9 +192,8 @@ def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 def _from_all_pairs(risks: Tensor, weights: Tensor) -> Tensor:
-    first, second = torch.triu_indices(
-        risks.shape[-1], risks.shape[-1], offset=1, device=risks.device
-    )
+    m = risks.shape[-1]
+    first, second = torch.triu_indices(m, m, offset=1, device=risks.device)
     distances, order = (risks[..., first] - risks[..., second]).abs().sort(-1)
     pair_weights = (weights[..., first] * weights[..., second]).gather(-1, order)
     cumulative = pair_weights.cumsum(-1)
@@ -214,7 +221,7 @@ def _from_search(risks: Tensor, weights: Tensor | None) -> Tensor:
     return (longer - shorter).mean().reshape(1)
 
 
-def row_median_distance(values: Array, weights: Array | None) -> Places:
+def row_median_distance(values: Array, weights: Array | None) -> RowStatistic:
     """:func:`median_distance` of one row on the CPU with positive weights, and its derivative."""
     if values.size < 2:
         return 0.0, np.zeros(4, dtype=np.int64), HALVES
@@ -238,16 +245,6 @@ def row_median_distance(values: Array, weights: Array | None) -> Places:
     return distance, np.array([b, a, d, c]), HALVES
 
 
-HALVES = np.array([0.5, -0.5, 0.5, -0.5])
-
-LARGEST = 4e307
-"""Beyond, distances overflow: a bad risk that nobody refused, or risks too far apart."""
-
-ALMOST_ALL, MANY = 0.99, 1024
-"""Where one domain has almost all the weight, the others' are lost in cumulative sums, and all
-pairs are formed instead, unless they are too many."""
-
-
 def _of_all_pairs(values: Array, weights: Array) -> list[tuple[int, int]]:
     """The same pairs as :func:`_middle_pairs` from all of them."""
     first, second = np.triu_indices(values.size, 1)
@@ -268,7 +265,7 @@ def _middle_pairs(
     weights = np.ones(size) if weights is None else weights / weights.max()
     cumulative = np.concatenate([[0.0], np.cumsum(weights)])
 
-    def within(distance: float, ends: _Places) -> _Within:
+    def within(distance: float, ends: Indices) -> _Within:
         weight = float(weights @ (cumulative[ends] - cumulative[1:]))
         return _Within(distance, ends, weight)
 
@@ -306,11 +303,11 @@ class _Within(NamedTuple):
     """The pairs within a distance: for each i the end of the run of j > i, and what they weigh."""
 
     distance: float
-    ends: _Places
+    ends: Indices
     weight: float
 
 
-def _pairs_between(starts: _Places, ends: _Places, few: int) -> tuple[_Places, _Places]:
+def _pairs_between(starts: Indices, ends: Indices, few: int) -> tuple[Indices, Indices]:
     """Pairs in one run and not in the other; only one if there is a crowd of equal distances."""
     counts = ends - starts
     if counts.sum() > few:
@@ -321,7 +318,7 @@ def _pairs_between(starts: _Places, ends: _Places, few: int) -> tuple[_Places, _
     return first, np.repeat(starts, counts) + offsets
 
 
-def _next_pair(values: Array, ends: _Places) -> tuple[int, int]:
+def _next_pair(values: Array, ends: Indices) -> tuple[int, int]:
     """The pair with the smallest distance beyond these runs."""
     rows = np.flatnonzero(ends < len(values))
     if rows.size == 0:

@@ -29,9 +29,7 @@ class IRM(Objective):
     domain's examples, whose expectation is the square of the expected gradient (their section
     3.2 and appendix D). A domain with one example has no second half and no penalty then. The
     product can be negative, and trained on one fixed batch it runs away: it is meant for fresh
-    batches.
-
-    DomainBed always uses the two halves.
+    batches. DomainBed always uses the two halves.
     """
 
     name = "irm"
@@ -98,7 +96,8 @@ class IGA(Objective):
     Minimises mean_e[R_e] + λ·trace Var_e(∇R_e): the mean risk and the variance over domains of
     the gradient in the parameters, Var_e(g) = mean_e‖g_e − ḡ‖². One domain has no variance.
 
-    DomainBed sums over domains where the paper averages, and treats ḡ as a constant. The latter
+    DomainBed sums over domains where the paper averages: its published λ is therefore m times
+    smaller than ours for the same loss, with m domains. It also treats ḡ as a constant, which
     changes nothing: Σ_e(g_e − ḡ) = 0, so ḡ's own derivative drops out.
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -95,7 +95,7 @@ class WatchState:
             rows = list(by_source.values())
             if sorting.knows(rows):
                 continue
-            problem = next(sorting.problems(rows), None)
+            problem = sorting.problem_of(rows)
             if problem is None:
                 fresh.append(_record(rows))
             else:
@@ -169,7 +169,7 @@ class _Sorting:
             if by_name
             else "Bounds for dependent domains need domains that begin one after the other."
         )
-        self._at: dict[Time, str] = {}
+        self._taken: dict[Time, str] = {}
         ahead = (now + AHEAD).replace(tzinfo=None)
         self.latest = ahead.isoformat(timespec="microseconds")
 
@@ -183,9 +183,11 @@ class _Sorting:
 
     def knows(self, rows: Sequence[Arrival]) -> bool:
         """Whether exactly these rows of a domain counted before, which is noted."""
-        key, (examples, risk) = str(rows[0].domain), _measured(rows)
-        what, old = "watched before", self.judged.get(key)
+        key = str(rows[0].domain)
+        examples, risk = _measured(rows)
+        old = self.judged.get(key)
         if old is not None:
+            what = "watched before"
             parts = [part[1:3] for part in old["parts"]]
             known = _same([old["examples"], old["risk"]], examples, risk) or all(
                 any(_same(part, row.examples, row.risk) for part in parts) for row in rows
@@ -198,49 +200,51 @@ class _Sorting:
             self.notes_of.update((what, row.file) for row in rows)
         return known
 
-    def problems(self, rows: Sequence[Arrival]) -> Iterator[str]:
-        """What is wrong with the rows of a domain, completing a sentence about it."""
+    def problem_of(self, rows: Sequence[Arrival]) -> str | None:
+        """What is first found wrong with a domain's rows, completing a sentence about it."""
         name = rows[0].domain
         key = str(name)
         if key in self.judged:
-            known, (examples, risk) = self.judged[key], _measured(rows)
+            known = self.judged[key]
+            examples, risk = _measured(rows)
             before = f"{counted(known['examples'], 'example')} with a risk of {known['risk']:.6g}"
-            yield (
+            return (
                 f"was watched before: {before}, and the file has {counted(examples, 'example')} "
                 f"with {risk:.6g}. A domain is judged once: leave it out, or give it another name "
                 "if it is another one."
             )
         if any(row.seen for row in rows):
-            yield (
+            return (
                 "was seen in training, and the certificate is about domains that were not. Leave "
                 "it out."
             )
         if key in self.certified:
-            yield "is one of those that the certificate was computed on. Leave it out."
+            return "is one of those that the certificate was computed on. Leave it out."
         for row in rows:
             if isinstance(row.time, str) != self.dated:
                 kinds = ("a number", "dates") if self.dated else ("a date", "numbers")
                 time = _short(row.time)
-                yield f"has {kinds[0]} as its time ({time}), where others have {kinds[1]}."
-        yield from self._problems_of_time(name, min(row.time for row in rows))
+                return f"has {kinds[0]} as its time ({time}), where others have {kinds[1]}."
+        return self._problem_of_time(name, min(row.time for row in rows))
 
-    def _problems_of_time(self, name: Any, time: Any) -> Iterator[str]:
-        """What is wrong with when a domain was."""
+    def _problem_of_time(self, name: Any, time: Any) -> str | None:
+        """What is wrong with when a domain was; the first one at a time takes it."""
         if self.last is not None and time < self.last:
-            yield (
+            return (
                 f"is earlier than {_short(self.last)}, when the last domain of the watch or of its "
                 "certificate was. Domains are judged in the order of time: leave it out."
             )
         if self.successive:
-            other = self._at.setdefault(time, name)
+            other = self._taken.setdefault(time, name)
             same = None if other == name else repr(other)
             if time == self.last:
                 same = "the last domain of the watch or of its certificate"
             if same:
                 at = f"{same}, {_short(time)}, under another name"
-                yield f"is at the same time as {at}. {self.remedy}"
+                return f"is at the same time as {at}. {self.remedy}"
         if isinstance(time, str) and time > self.latest:
-            yield "begins in the future. Check its date, and the clock of this machine."
+            return "begins in the future. Check its date, and the clock of this machine."
+        return None
 
 
 def _same(part: Sequence[Any], examples: int, risk: float) -> bool:

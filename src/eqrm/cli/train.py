@@ -90,6 +90,7 @@ def steps_shown(total: int, kept: Callable[[str], str]) -> Iterator[Callable[[st
         raise typer.Exit(130) from None
 
 
+# Typer reads the options from here: those above, and one for each setting of the plan.
 train.__dict__["__signature__"] = with_settings(train, TrainingPlan)
 
 

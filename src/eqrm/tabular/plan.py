@@ -249,10 +249,13 @@ class TrainingPlan:
         refuse_unknown(given, [each.name for each in fields(cls)], "eqrm.train", "option")
         found = checked_settings(cls, given, noted)
         plan = cls(**found)
-        for check in (plan._check_settings, plan._check_candidates, plan._check_class_weight):
-            if check != plan._check_settings or given.get("model", AUTO) == plan.model:
-                with noted.noted():
-                    check()
+        checks = [plan._check_candidates, plan._check_class_weight]
+        # Where the model was refused, the plan has the default, which the settings are not for.
+        if given.get("model", AUTO) == plan.model:
+            checks.insert(0, plan._check_settings)
+        for check in checks:
+            with noted.noted():
+                check()
         with noted.noted():
             found["levels"] = _levels_of(plan.measure, levels)
         if problems is None:

@@ -154,21 +154,26 @@ FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ i
 
 
 def ruled(default: Any, rule: Rule, **metadata: Any) -> Any:
-    """A field of a dataclass of settings that a rule checks (:func:`check_fields`)."""
+    """A field of a dataclass of settings that a rule checks (:func:`check_fields`).
+
+    >>> @dataclass
+    ... class Loop:
+    ...     steps: int = ruled(100, POSITIVE_INTEGER)
+    >>> check_fields(Loop(steps=0))
+    Traceback (most recent call last):
+    eqrm.errors.SettingError: steps must be an integer of at least 1, got 0.
+    """
     return field(default=default, metadata={"rule": rule, **metadata})
 
 
 def check_fields(settings: Any, form: str = "{}") -> None:
     """Check every field that has a rule; ``form`` is how errors call them."""
-    check_all(
-        *(
-            partial(
-                each.metadata["rule"].check, getattr(settings, each.name), form.format(each.name)
-            )
-            for each in fields(settings)
-            if "rule" in each.metadata
-        )
-    )
+    checks = list[Callable[[], object]]()
+    for each in fields(settings):
+        if "rule" in each.metadata:
+            value = getattr(settings, each.name)
+            checks.append(partial(each.metadata["rule"].check, value, form.format(each.name)))
+    check_all(*checks)
 
 
 def one_of(value: object, choices: Iterable[str], what: str) -> str:
@@ -181,7 +186,12 @@ def one_of(value: object, choices: Iterable[str], what: str) -> str:
 
 
 def check_all(*checks: Callable[[], object]) -> None:
-    """Call every check; what they refuse is raised as one error, each problem once."""
+    """Call every check; what they refuse is raised as one error, each problem once.
+
+    >>> check_all(lambda: POSITIVE.check(0, "a"), lambda: POSITIVE.check(-1, "b"))
+    Traceback (most recent call last):
+    eqrm.errors.SettingError: a must be a number above 0, got 0. b must be a number above 0, got -1.
+    """
     found: dict[str, EqrmError] = {}
     for check in checks:
         try:
@@ -195,7 +205,16 @@ def check_all(*checks: Callable[[], object]) -> None:
 
 
 class Problems(list[str]):
-    """What is wrong with something that a user gave, each problem once."""
+    """What is wrong with something that a user gave, each problem once.
+
+    >>> problems = Problems()
+    >>> with problems.noted("run"):
+    ...     raise SettingError("steps is missing.")
+    >>> problems.refuse("plan.yaml")
+    Traceback (most recent call last):
+    eqrm.errors.ListedProblemsError: plan.yaml has 1 problem:
+      - run: steps is missing.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,6 +247,8 @@ class Problems(list[str]):
 
 @dataclass(frozen=True)
 class _Noting:
+    """What :meth:`Problems.noted` gives; a class, so that mypy knows that the code goes on."""
+
     problems: Problems
     where: str
 
@@ -258,7 +279,12 @@ def naming_field(path: str) -> Iterator[None]:
 def refuse_unknown(
     given: Iterable[str], known: Iterable[str], owner: str, what: str = "setting"
 ) -> None:
-    """Raise if ``owner`` does not have some of the given names; the error lists all of them."""
+    """Raise if ``owner`` does not have some of the given names; the error lists all of them.
+
+    >>> refuse_unknown(["widht"], ["width", "depth"], "Predictor 'mlp'")
+    Traceback (most recent call last):
+    eqrm.errors.SettingError: Predictor 'mlp' has no setting 'widht'. Did you mean 'width'? ...
+    """
     options = list(known)
     unknown = [name for name in given if name not in options]
     if unknown:

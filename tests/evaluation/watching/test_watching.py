@@ -39,7 +39,7 @@ def test_every_domain_is_a_line_with_the_evidence_of_the_watch(going: Path) -> N
     evidence = judged_directly(read_state(going).claim, [record["risk"] for record in records])
     assert [record["evidence"] for record in records] == evidence
     assert {record["verdict"] for record in records} == {"still holds"}
-    assert (list(first), list(last)) == (["certificate"], ["watch"])
+    assert (list(first), list(last)) == (["certificate"], ["watch", "waiting"])
 
 
 def test_verdicts_have_exit_codes_and_say_the_evidence(

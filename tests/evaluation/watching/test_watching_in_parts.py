@@ -31,7 +31,12 @@ def test_a_domain_in_several_files_is_judged_once_all_its_rows_have_come(
     assert fresh.read_bytes() == kept, "the same rows are not counted twice"
     written(incoming, frame.iloc[10:], "2.csv")
     shutil.copy(incoming / "2.csv", incoming / "copy.csv")
+    assert watch(fresh, "--new", str(incoming / "2.csv")) == 2, "the rest alone is not the day"
+    assert "was left for later with 2 examples" in " ".join(capsys.readouterr().err.split())
+    assert watch(fresh, "--new", written(folder, days(63, 1), "next.csv")) == 2
+    assert "the files have no row of it" in " ".join(capsys.readouterr().err.split())
     assert watch(fresh, "--new", str(incoming)) == 0
+    assert "4 examples, which must include 2 that were left for later" in _told(capsys)
     for ours, theirs in zip(domains(fresh), domains(whole), strict=True):
         assert ours["examples"] == theirs["examples"]
         assert ours["risk"] == pytest.approx(theirs["risk"], rel=1e-14)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -36,12 +36,14 @@ class WatchState:
     """What a state file holds.
 
     ``history`` has an entry per certificate (``{"certificate": …}``) and per judged domain, as
-    they came. ``watch`` is about the last certificate.
+    they came. ``watch`` is about the last certificate. ``waiting`` has the number of examples and
+    the risk of domains that were left for later.
     """
 
     history: tuple[Record, ...]
     watch: Watch
     notes: tuple[str, ...] = ()
+    waiting: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, claim: WatchedCertificate, history: tuple[Record, ...] = ()) -> WatchState:
@@ -100,21 +102,28 @@ class WatchState:
                 fresh.append(_record(rows))
             else:
                 problems.append(f"{rows[0].file}: domain {rows[0].domain!r} {problem}")
+        problems += [
+            f"The domain {name!r} was left for later, and the files have no row of it. Give all "
+            "its rows again."
+            for name in self.waiting.keys() - by_domain.keys()
+        ]
         if problems:
             more = len(problems) - MOST_PROBLEMS
             rest = [f"There are {counted(more, 'more problem')} of this kind."] if more > 0 else []
             raise DomainDataError(" ".join([*problems[:MOST_PROBLEMS], *rest]))
         fresh.sort(key=lambda record: (record["time"], name_order(record["domain"])))
         notes = sorting.notes
+        waiting: dict[str, Sequence[float]] = {}
         if complete == EARLIER and fresh:
             latest = [record for record in fresh if record["time"] == fresh[-1]["time"]]
             del fresh[-len(latest) :]
             names = listed([record["domain"] for record in latest])
+            waiting = {str(each["domain"]): [each["examples"], each["risk"]] for each in latest}
             notes.append(
                 f"Not judged, because more rows may come: {names}. Give all its rows again "
                 f"together with those of a later domain, or with {Setting('complete', ALL)}."
             )
-        return self._with_judged(fresh, notes)
+        return replace(self._with_judged(fresh, notes), waiting=waiting)
 
     def _with_judged(self, records: Sequence[Record], notes: Sequence[str]) -> WatchState:
         left_out = max(0, min(len(records), self.watch.dependence - len(self.domains)))
@@ -130,14 +139,15 @@ class WatchState:
 
     def entries(self) -> list[Record]:
         """What the lines of the state file hold."""
-        return [*self.history, {"watch": self.watch.to_dict()}]
+        return [*self.history, {"watch": self.watch.to_dict(), "waiting": dict(self.waiting)}]
 
     @classmethod
     def of(cls, entries: Sequence[Record], name: str) -> WatchState:
         """The state that :meth:`entries` described; ``name`` is that of the file, for errors."""
         try:
             *history, last = entries
-            found = cls(tuple(history), Watch.from_dict(last["watch"]))
+            watch, waiting = Watch.from_dict(last["watch"]), dict(last["waiting"])
+            found = cls(tuple(history), watch, waiting=waiting)
             if len(found.judged) != found.report.domains:
                 raise ValueError(f"{len(found.judged)} domains, of {found.report.domains}")
         except (AttributeError, LookupError, TypeError, ArithmeticError, ValueError) as error:
@@ -155,6 +165,7 @@ class _Sorting:
         self.restarted = len(state.watches) > 1
         past = [record for record in state.history if "domain" in record]
         self.judged = {str(record["domain"]): record for record in past}
+        self.waiting, self.grown = state.waiting, dict[str, str]()
         self.notes_of = Counter[tuple[str, str]]()
         ends = [] if claim.through is None else [claim.through]
         ends += [record["time"] for record in past[-1:]]
@@ -179,6 +190,8 @@ class _Sorting:
         return [
             f"{file}: {counted(number, 'domain')} {what}, with the same risk: skipped."
             for (what, file), number in self.notes_of.items()
+        ] + [
+            f"{domain} has {told} that were left for later." for domain, told in self.grown.items()
         ]
 
     def knows(self, rows: Sequence[Arrival]) -> bool:
@@ -225,7 +238,25 @@ class _Sorting:
                 kinds = ("a number", "dates") if self.dated else ("a date", "numbers")
                 time = _short(row.time)
                 return f"has {kinds[0]} as its time ({time}), where others have {kinds[1]}."
-        return self._problem_of_time(name, min(row.time for row in rows))
+        return self._problem_of_waiting(rows) or self._problem_of_time(
+            name, min(row.time for row in rows)
+        )
+
+    def _problem_of_waiting(self, rows: Sequence[Arrival]) -> str | None:
+        """What is wrong with rows of a domain that was left for later: all must come again."""
+        key = str(rows[0].domain)
+        if key not in self.waiting:
+            return None
+        (before, mean), (examples, risk) = self.waiting[key], _measured(rows)
+        if examples < before or (examples == before and not _close(risk, mean)):
+            return (
+                f"was left for later with {counted(int(before), 'example')} and a risk of "
+                f"{mean:.6g}, and has {counted(examples, 'example')} with {risk:.6g} now. Give all "
+                "its rows again, those of earlier files too."
+            )
+        if examples > before:
+            self.grown[key] = f"{examples:,} examples, which must include {int(before):,}"
+        return None
 
     def _problem_of_time(self, name: Any, time: Any) -> str | None:
         """What is wrong with when a domain was; the first one at a time takes it."""

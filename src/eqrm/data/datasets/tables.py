@@ -14,6 +14,7 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from eqrm.checks import SEED
 from eqrm.data.datasets.data_root import own_file
@@ -109,10 +110,11 @@ def coloured_digits(root: str | os.PathLike[str] | None = None, *, seed: int = 0
 def _principal_components(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """(COMPONENTS, n); the largest weight of each is positive, which fixes its sign."""
     centred = pixels - pixels.mean(axis=0)
-    directions = np.linalg.svd(centred, full_matrices=False)[2][:COMPONENTS]
-    largest = np.abs(directions).argmax(axis=1)
-    directions *= np.sign(directions[np.arange(COMPONENTS), largest])[:, None]
-    found: np.ndarray[Any, Any] = directions @ centred.T
+    with threadpool_limits(1):  # a run may go on with another number of threads
+        directions = np.linalg.svd(centred, full_matrices=False)[2][:COMPONENTS]
+        largest = np.abs(directions).argmax(axis=1)
+        directions *= np.sign(directions[np.arange(COMPONENTS), largest])[:, None]
+        found: np.ndarray[Any, Any] = directions @ centred.T
     return found
 
 

@@ -148,6 +148,8 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
         kind += f", approximate, for {several} that resemble their neighbours in time"
     # The estimate is corrected for having been chosen by these risks, the bound is not.
     bound = max(found.bound.bound, training.decision.quantile)
+    if bound > found.bound.bound:
+        kind += f", raised from {as_risk(found.bound.bound, up=True)} to the estimate"
     guesses = {
         name: expectation(training.evaluation, name, level, confidence, several).bound
         for name in training.constants

@@ -23,6 +23,7 @@ from eqrm.cli.options import (
 )
 from eqrm.cli.train import steps_shown
 from eqrm.errors import Setting, SettingError
+from eqrm.evaluation.measuring.metrics import METRICS_IN_HELP
 from eqrm.files.yaml_text import parse_settings
 
 DATA, WINDOWS, BOUNDS, HOW = "Data", "Windows, in numbers of domains", "Bounds", "Output"
@@ -93,8 +94,7 @@ def backtest(
     metric: Annotated[
         str | None,
         option(
-            "Loss of predictions: log-loss (default), brier, 0-1, squared, absolute or "
-            "pinball:LEVEL.",
+            f"Loss of predictions: {METRICS_IN_HELP.replace('log-loss', 'log-loss (default)')}.",
             GIVEN,
         ),
     ] = None,

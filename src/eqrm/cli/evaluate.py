@@ -22,6 +22,7 @@ from eqrm.cli.commands import (
 )
 from eqrm.cli.options import SEVERAL, TIME, Dependence, DomainColumns, Recent, Spells, declared
 from eqrm.errors import Setting, SettingError
+from eqrm.evaluation.measuring.metrics import METRICS_IN_HELP
 from eqrm.text import counted, printable
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def evaluate(
     metric: Annotated[
         str,
         option(
-            "Loss of predictions: log-loss, brier, 0-1, squared, absolute or pinball:LEVEL; or a "
-            "metric of each domain: accuracy, macro-f1, average-precision or roc-auc.",
+            f"Loss of predictions: {METRICS_IN_HELP}; or a metric of each "
+            "domain: accuracy, macro-f1, average-precision or roc-auc.",
             LOSS,
         ),
     ] = "log-loss",

@@ -57,11 +57,11 @@ def evaluate(
     Ways to give what was measured:
 
     - **losses**, one per example, with ``domains``;
-    - **labels and predictions**, with a ``metric``: ``"log-loss"``, ``"brier"``, ``"0-1"``,
-      ``"squared"``, ``"absolute"``, ``"pinball:0.9"``, or a function of two arrays that gives one
-      loss per example. Log-loss and Brier take the probability of label 1, or (n, K) probabilities
-      with the labels as 0 … K−1. 0-1 takes classes (integers or strings), or probabilities (floats)
-      with a threshold of ½. ``clip`` keeps the probabilities of the log-loss away from 0 and 1;
+    - **labels and predictions**, with a ``metric`` by name (docs/evaluate.md has all), such as
+      ``"log-loss"`` or ``"pinball:0.9"``, or a function of two arrays that gives one loss per
+      example. Log-loss and Brier take the probability of label 1, or (n, K) probabilities with the
+      labels as 0 … K−1. 0-1 takes classes (integers or strings), or probabilities (floats) with a
+      threshold of ½. ``clip`` keeps the probabilities of the log-loss away from 0 and 1;
     - **labels and predictions with a metric of each domain**: ``"accuracy"``, ``"macro-f1"``,
       ``"average-precision"`` or ``"roc-auc"``. The risk of a domain is 1 − metric. The first two
       take classes as 0-1 does, or scores (n, K); the others scores (n,), (n, tasks) or (n, K). In

@@ -26,7 +26,7 @@ from eqrm.evaluation.measuring.measured import (
     skill_of_numbers,
 )
 from eqrm.evaluation.measuring.measurement_spec import MOST_ROWS, MeasurementSpec
-from eqrm.evaluation.measuring.metrics import Metric, class_losses
+from eqrm.evaluation.measuring.metrics import DECLARED, Metric, class_losses
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated
 from eqrm.linear.scored_rows import CLIP, ScoredRows, logits_of, probabilities_of
@@ -114,7 +114,7 @@ def references_of(
         corrected = predicted.recalibrated(level)
         risks[called], skills[called] = predicted.risks(corrected), predicted.skill(corrected)
         recalibrates[called] = name
-    if recalibrates and metric.name in ("brier", "0-1"):
+    if recalibrates and metric.classes is not None and metric.name != "log-loss":
         notes[f"Scores are recalibrated for the log-loss and measured by {metric.name}."] = None
     return References(level, risks, recalibrates, skills, tuple(notes))
 
@@ -224,8 +224,9 @@ def _why_none(spec: MeasurementSpec) -> str:
     metric = spec.known_metric
     if metric is not None and metric.has_references:
         return "No references: predictions are classes; a recalibration needs their probabilities."
+    *first, last = (each.name for each in DECLARED.values() if each.has_references)
     return (
-        f"No references: they are defined for log-loss, brier, 0-1 and squared, not for "
+        f"No references: they are defined for {', '.join(first)} and {last}, not for "
         f"{spec.name_of_loss}."
     )
 

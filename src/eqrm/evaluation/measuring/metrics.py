@@ -2,7 +2,7 @@
 
 A loss that cannot be computed (a missing label, a probability outside [0, 1], log of 0) is NaN
 in arrays and NULL in SQL; :mod:`~eqrm.evaluation.measuring.unusable_rows` then says which rows and
-why.
+why. The help of commands names every metric, so numpy is imported only where it computes.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eqrm.checks import OPEN_FRACTION, one_of
 from eqrm.errors import SettingError
 
-Numbers = NDArray[np.float64]
-Positions = NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+Numbers: TypeAlias = "NDArray[np.float64]"
+Positions: TypeAlias = "NDArray[np.int64]"
 SLACK_OF_SUM = 0.01
 """How far the probabilities of the classes may be from adding up to 1 (half precision)."""
 
@@ -45,13 +45,16 @@ class Metric:
     ``of_arrays`` takes labels and predictions as float64; ``sql`` takes two SQL expressions of
     type DOUBLE and gives one. ``bounds`` are the least and the largest loss possible. A metric
     with ``classes`` takes probabilities: of label 1, with labels 0 or 1, or of K classes.
+    ``in_words`` and ``in_help`` are what sentences and the help call it, if not by its name.
     """
 
     name: str
     of_arrays: Callable[[Numbers, Numbers], Numbers]
     sql: Callable[[str, str], str]
-    bounds: tuple[float, float]
+    bounds: tuple[float, float] = (0.0, math.inf)
     classes: ClassLoss | None = None
+    in_words: str = ""
+    in_help: str = ""
 
     @property
     def has_references(self) -> bool:
@@ -64,25 +67,14 @@ class Metric:
         if self.classes is None:
             raise SettingError(
                 f"The metric {self.name!r} does not apply to probabilities of several classes. "
-                "Choose from: 0-1, brier, log-loss."
+                f"Choose from: {', '.join(name for name in METRICS if DECLARED[name].classes)}."
             )
         return self.classes
 
 
-METRICS = ("0-1", "absolute", "brier", "log-loss", "pinball", "squared")
-
-
-IN_WORDS = {
-    "0-1": "0-1 loss",
-    "absolute": "absolute error",
-    "brier": "Brier score",
-    "squared": "squared error",
-}
-
-
 def loss_in_words(name: str) -> str:
     """What a sentence calls a loss."""
-    return IN_WORDS.get(name, name)
+    return (name in DECLARED and DECLARED[name].in_words) or name
 
 
 def name_of_function(function: object) -> str:
@@ -101,9 +93,7 @@ def metric_of(name: str, clip: float = 0.0) -> Metric:
     if kind == "pinball":
         return _pinball(option)
     one_of(name, METRICS, "metric")
-    if kind == "log-loss":
-        return _log_loss(clip)
-    return {"0-1": _zero_one, "absolute": _absolute, "brier": _brier, "squared": _squared}[kind]()
+    return _log_loss(clip) if kind == "log-loss" else DECLARED[kind]
 
 
 def class_losses(metric: Metric, classes: Positions, probabilities: Numbers) -> Numbers:
@@ -112,6 +102,8 @@ def class_losses(metric: Metric, classes: Positions, probabilities: Numbers) -> 
     A class of −1 (a label that is none of the classes) gives NaN, and so do impossible
     probabilities.
     """
+    import numpy as np
+
     loss = metric.for_classes
     possible = (classes >= 0) & (classes < probabilities.shape[1])
     possible &= ((probabilities >= 0.0) & (probabilities <= 1.0)).all(axis=1)
@@ -134,6 +126,8 @@ def sql_class_losses(metric: Metric, position: str, probabilities: str) -> str:
 
 def positions_of(labels: Sequence[object]) -> Positions:
     """The class of each label as 0 … K−1, −1 for what is not an integer from 0."""
+    import numpy as np
+
     return np.array([_position(label) for label in labels], dtype=np.int64)
 
 
@@ -147,6 +141,8 @@ def _position(label: object) -> int:
 
 def _probability_of_label(labels: Numbers, predictions: Numbers) -> Numbers:
     """p where the label is 1, 1 − p where it is 0; NaN where either is impossible."""
+    import numpy as np
+
     chosen = np.where(labels == 1.0, predictions, np.where(labels == 0.0, 1 - predictions, np.nan))
     possible = (predictions >= 0.0) & (predictions <= 1.0)
     return np.where(possible, chosen, np.nan)
@@ -165,6 +161,8 @@ def _log_loss(clip: float) -> Metric:
         raise SettingError(f"clip must be a number of at least 0 and below 0.5, got {clip!r}.")
 
     def minus_log(probabilities: Numbers) -> Numbers:
+        import numpy as np
+
         if clip > 0.0:
             probabilities = probabilities.clip(clip, 1.0 - clip)
         losses: Numbers = -np.log(np.where(probabilities > 0.0, probabilities, np.nan)) + 0.0
@@ -197,21 +195,20 @@ def _brier() -> Metric:
         return f"({miss} * {miss})"
 
     def of_classes(chosen: Numbers, probabilities: Numbers, _: Positions) -> Numbers:
-        losses: Numbers = np.square(probabilities).sum(axis=1) - 2.0 * chosen + 1.0
+        losses: Numbers = (probabilities**2).sum(axis=1) - 2.0 * chosen + 1.0
         return losses
 
     def sql_of_classes(chosen: str, probabilities: str, _: str) -> str:
         return f"(list_inner_product({probabilities}, {probabilities}) - 2 * {chosen} + 1)"
 
     classes = ClassLoss(of_classes, sql_of_classes, 2.0)
-    return Metric("brier", of_arrays, sql, (0.0, 1.0), classes)
+    return Metric("brier", of_arrays, sql, (0.0, 1.0), classes, in_words="Brier score")
 
 
 def _zero_one() -> Metric:
     def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
-        known = ~np.isnan(_probability_of_label(labels, predictions))
-        wrong = (predictions >= 0.5) != (labels == 1.0)
-        return np.where(known, wrong.astype(np.float64), np.nan)
+        wrong: NDArray[np.bool_] = (predictions >= 0.5) != (labels == 1.0)
+        return wrong + 0.0 * _probability_of_label(labels, predictions)  # NaN where impossible
 
     def sql(label: str, prediction: str) -> str:
         known = f"{_sql_probability_of_label(label, prediction)} IS NOT NULL"
@@ -219,29 +216,30 @@ def _zero_one() -> Metric:
         return f"(CASE WHEN {known} THEN CAST({wrong} AS DOUBLE) END)"
 
     def of_classes(chosen: Numbers, probabilities: Numbers, classes: Positions) -> Numbers:
-        wrong = probabilities.argmax(axis=1) != classes
-        return np.where(np.isnan(chosen), np.nan, wrong.astype(np.float64))
+        wrong: NDArray[np.bool_] = probabilities.argmax(axis=1) != classes
+        return wrong + 0.0 * chosen  # NaN where impossible
 
     def sql_of_classes(chosen: str, probabilities: str, position: str) -> str:
         likeliest = f"list_position({probabilities}, list_max({probabilities}))"
         wrong = f"CAST({likeliest} <> {position} AS DOUBLE)"
         return f"(CASE WHEN {chosen} IS NOT NULL THEN {wrong} END)"
 
-    return Metric("0-1", of_arrays, sql, (0.0, 1.0), ClassLoss(of_classes, sql_of_classes, 1.0))
+    classes = ClassLoss(of_classes, sql_of_classes, 1.0)
+    return Metric("0-1", of_arrays, sql, (0.0, 1.0), classes, in_words="0-1 loss")
 
 
 def _squared() -> Metric:
     def sql(label: str, prediction: str) -> str:
         return f"(({label} - {prediction}) * ({label} - {prediction}))"
 
-    return Metric("squared", lambda y, p: (y - p) ** 2, sql, (0.0, math.inf))
+    return Metric("squared", lambda y, p: (y - p) ** 2, sql, in_words="squared error")
 
 
 def _absolute() -> Metric:
-    def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
-        return np.abs(labels - predictions)
+    def sql(label: str, prediction: str) -> str:
+        return f"abs({label} - {prediction})"
 
-    return Metric("absolute", of_arrays, lambda y, p: f"abs({y} - {p})", (0.0, math.inf))
+    return Metric("absolute", lambda y, p: abs(y - p), sql, in_words="absolute error")
 
 
 def _pinball(option: str) -> Metric:
@@ -254,13 +252,13 @@ def _pinball(option: str) -> Metric:
 
     def of_arrays(labels: Numbers, predictions: Numbers) -> Numbers:
         gaps = labels - predictions
-        return np.maximum(level * gaps, (level - 1.0) * gaps)
+        return gaps * (level - (gaps < 0.0))
 
     def sql(label: str, prediction: str) -> str:
         gap = f"({label} - {prediction})"
         return f"greatest({_literal(level)} * {gap}, {_literal(level - 1.0)} * {gap})"
 
-    return Metric(f"pinball:{level:g}", of_arrays, sql, (0.0, math.inf))
+    return Metric(f"pinball:{level:g}", of_arrays, sql, in_help="pinball:LEVEL")
 
 
 def _literal(number: float) -> str:
@@ -275,6 +273,8 @@ def single_column(values: NDArray[Any]) -> NDArray[Any]:
 
 def as_numbers(values: Any) -> Numbers:
     """float64, with NaN for what is not a number; texts and booleans are read."""
+    import numpy as np
+
     array = np.atleast_1d(np.asarray(values))
     if array.dtype.kind in "fiub":
         return array.astype(np.float64)
@@ -289,3 +289,11 @@ def _number_or_nan(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         return math.nan
+
+
+_ALL = (_log_loss(0.0), _brier(), _zero_one(), _squared(), _absolute(), _pinball("0.9"))
+DECLARED = {each.name.partition(":")[0]: each for each in _ALL}
+"""Every metric by name, in the order of the help."""
+METRICS = tuple(sorted(DECLARED))
+_SHOWN = [each.in_help or each.name for each in _ALL]
+METRICS_IN_HELP = f"{', '.join(_SHOWN[:-1])} or {_SHOWN[-1]}"

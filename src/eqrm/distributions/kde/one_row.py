@@ -66,7 +66,8 @@ def quantile_of_one(
     """
     dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
     row = risks.detach()
-    if dtype != torch.float64 and not (dtype == torch.float32 and _needs_no_risks(rule)):
+    needs_no_risks = rule is None or isinstance(rule, (SigmaRule, Fixed))
+    if dtype != torch.float64 and not (dtype == torch.float32 and needs_no_risks):
         row = row.to(torch.float64)
     if weights is not None:
         given_weights = weights.numpy()
@@ -109,24 +110,10 @@ def _of_bandwidth(
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wanted)
     if found is None:
-        found = _after_all(row.to(torch.float64), shares, bandwidth, level, wanted)
-    return found
-
-
-def _needs_no_risks(rule: Bandwidth | None) -> bool:
-    """Whether the bandwidth is given, or follows from the spread of the risks alone."""
-    return rule is None or isinstance(rule, (SigmaRule, Fixed))
-
-
-def _after_all(
-    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
-) -> RowQuantile:
-    """For rows, in float64, that the one call does not solve."""
-    if weights is None and bandwidth.factor == UNBOUNDED:
-        found = quantile_in_gap(risks.numpy(), bandwidth.fixed, level, wanted)
-        if found is not None:
-            return found
-    return _quantile_with_care(risks, weights, bandwidth, level, wanted)
+        row = row.to(torch.float64)
+        if shares is None and bandwidth.factor == UNBOUNDED:
+            found = quantile_in_gap(row.numpy(), bandwidth.fixed, level, wanted)
+    return found or _quantile_with_care(row, shares, bandwidth, level, wanted)
 
 
 def _quantile_with_care(
@@ -135,7 +122,8 @@ def _quantile_with_care(
     """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
     row, exponent = row_moments(risks, weights), 0
     h = bandwidth.value(row.std)
-    if not all(_is_usual(size) for size in (row.pivot, row.std, h)):
+    sizes = abs(row.pivot), row.std, abs(h)
+    if not all(size == 0.0 or 1.0 / LARGE < size < LARGE for size in sizes):
         size = float(np.abs(risks.numpy()).max())
         exponent = math.frexp(max(size, h))[1]
         risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
@@ -156,11 +144,6 @@ def _quantile_with_care(
     if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
         value = polished(value, risks.numpy(), weights, h, level)
     return RowQuantile(scaled(value, exponent), gradient, mean_z)
-
-
-def _is_usual(size: float) -> bool:
-    """Whether squares of numbers of this size, and of their ratios, are numbers."""
-    return size == 0.0 or 1.0 / LARGE < abs(size) < LARGE
 
 
 def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
@@ -231,7 +214,6 @@ class BinnedSums(BulkSums):
         return [each / self.size for each in native.sums_of_bins(self.table, shift, -step)]
 
     def _fill(self, middle: float) -> None:
-        """Put the risks in bins about a point."""
         count = round(2.0 * FARTHEST_BIN * BINS_PER_BANDWIDTH)
         unit = BINS_PER_BANDWIDTH / self.equation.bandwidth
         shift = (FARTHEST_BIN - middle) * BINS_PER_BANDWIDTH - unit * self.offset

@@ -91,7 +91,6 @@ class Equation(NamedTuple):
 
     @property
     def shares(self) -> Array:
-        """p_i, whether given or equal."""
         return equal_weights(self.centred.size) if self.weights is None else self.weights
 
     def near_root(self) -> float:
@@ -122,11 +121,6 @@ class Equation(NamedTuple):
         ends = smallest / self.bandwidth, largest / self.bandwidth
         return min(ends) + self.goal, max(ends) + self.goal
 
-    def pull(self, mean_z: float, coupling: float) -> Array:
-        """coupling·z̄·p_i·x_i, what the bandwidth adds to the gradient; over the centred risks."""
-        share = 1.0 / self.centred.size if self.weights is None else self.weights
-        return np.multiply(self.centred, share * (coupling * mean_z), out=self.centred)
-
 
 class Tail(NamedTuple):
     """log S, f/S, and the first four derivatives of f over f, at one point."""
@@ -156,7 +150,6 @@ class KernelSums(ABC):
 
     @property
     def start(self) -> float:
-        """Where to begin."""
         return self.equation.near_root()
 
     def bracket(self) -> tuple[float, float]:
@@ -250,7 +243,9 @@ class TailSums(KernelSums):
         densities = self._relative_densities(t)
         densities /= densities.sum()
         mean_z = t + float(densities.dot(self.distances))
-        gradient = self.equation.pull(mean_z, coupling)
+        centred, weights = self.equation.centred, self.equation.weights
+        share = 1.0 / centred.size if weights is None else weights
+        gradient: Array = np.multiply(centred, share * (coupling * mean_z), out=centred)
         gradient[self.kept] += densities
         return torch.from_numpy(gradient), mean_z
 

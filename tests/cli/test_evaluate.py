@@ -153,3 +153,25 @@ def test_outputs_appear_together_or_not_at_all(
     assert (code, err) == (2, "eqrm: the pen broke\n")
     assert path.read_text() == "what was there before"
     assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]
+
+
+def test_python_writes_the_page_of_the_command(
+    parquet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed, called = parquet.parent / "typed.html", parquet.parent / "called.html"
+    asked = ["--domain", "ward", "--loss", "loss", "--no-references", "--confidence", "0.9"]
+    assert run(capsys, "evaluate", str(parquet), *asked, "--report", str(typed))[0] == 0
+    found = eqrm.evaluate(parquet, domains="ward", losses="loss")
+    assert found.report(called, confidence=0.9) == called
+    (first, one), (second, other) = (_command_and_rest(page) for page in (typed, called))
+    assert first.startswith("eqrm evaluate")
+    assert second == "eqrm.evaluate(…).report(…), called from Python"
+    assert one == other
+
+
+def _command_and_rest(page: Path) -> tuple[str, str]:
+    """The command that a page says it was made by, and the page without it."""
+    text = page.read_text(encoding="utf-8")
+    before, _, after = text.partition('aria-label="Command">')
+    command, _, rest = after.partition("</pre>")
+    return command, before + rest

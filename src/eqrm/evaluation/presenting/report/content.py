@@ -40,13 +40,14 @@ from eqrm.text import printable, shortened
 MOST_BYTES = 860_000
 """What all data of the page may take: with markup, style and script it stays under 1 MB."""
 FEWEST_BYTES = 50_000
-LONGEST_NAMES = (20_000, 1000, 200, 60)
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 MOST_POINTS = 2000
-LOWEST = 0.001
 MOST_STEPS = 500
 """With more domains, the CDF is drawn at this many of its steps, dense near both ends."""
-FAR = 12.0
+LOWEST = 0.001
+"""The slider's first level: below it, quantiles of up to 1,000 domains are the lowest risk."""
+LONGEST_NAMES = (20_000, 1000, 200, 60)
+"""Characters of a name: the first of these is taken with which all domains fit into the page."""
 
 
 def report_content(
@@ -224,7 +225,7 @@ def view_of(all_risks: Sequence[Vector]) -> dict[str, Any]:
     ends = []
     for risks in all_risks:
         middle, far = np.quantile(risks, [0.5, 0.95])
-        ends.append(float(middle + FAR * (far - middle)) if far > middle else np.inf)
+        ends.append(float(middle + 12.0 * (far - middle)) if far > middle else np.inf)
     low = min(float(risks.min()) for risks in all_risks)
     high = min(max(float(risks.max()) for risks in all_risks), max(ends))
     room = 0.04 * (high - low)

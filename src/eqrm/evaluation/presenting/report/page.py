@@ -69,7 +69,7 @@ FIRST_COLUMNS = (0.5, 0.9, 0.99, 1.0, 0.95, 0.75, 0.25, 0.0)
 ENDS = {"0": "lowest", "1": "highest"}
 LISTED = 5
 NOT_TESTED = "Not tested: there are fewer than five domains."
-IN_PYTHON = "eqrm.evaluate(…) and write_report(…), called from Python"
+IN_PYTHON = "eqrm.evaluate(…).report(…), called from Python"
 
 
 def write_report(

@@ -154,8 +154,7 @@ class MeasuredRisks:
     @property
     def standard_errors(self) -> Numbers:
         """The sampling error s/√n of each risk; NaN for a domain with one example."""
-        errors: Numbers = np.sqrt(self.variances / self.counts)
-        return errors
+        return np.sqrt(self.variances / self.counts)
 
     def only(self, domains: Sequence[Name]) -> MeasuredRisks:
         """The same measurements of these domains alone."""

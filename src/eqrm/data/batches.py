@@ -194,8 +194,7 @@ class DomainBatches:
             if self.settings.over == "domains":
                 return below(m, draws)
             ends = np.cumsum(self._counts)
-            found: Integers = np.searchsorted(ends, below(int(ends[-1]), draws), side="right")
-            return found
+            return np.searchsorted(ends, below(int(ends[-1]), draws), side="right")
         if self.settings.over == "domains":
             return different(number, m, *key)
         return different_by_weight(number, self._counts, *key)

@@ -41,8 +41,7 @@ def _mixed(word: Words) -> Words:
 
 def below(limit: int | Integers, words: Words) -> Integers:
     """Integers from 0 to limit − 1; the bias is below limit/2⁶⁴."""
-    found: Integers = (words % np.asarray(limit, dtype=np.uint64)).astype(np.int64)
-    return found
+    return (words % np.asarray(limit, dtype=np.uint64)).astype(np.int64)
 
 
 def uniform(words: Words) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -151,8 +151,7 @@ class Predicted:
     @property
     def folds(self) -> NDArray[np.int64]:
         """The fold (m,) in which each domain is left out; always the same ones."""
-        drawn: NDArray[np.int64] = np.random.default_rng(0).permutation(len(self.domains)) % FOLDS
-        return drawn
+        return np.random.default_rng(0).permutation(len(self.domains)) % FOLDS
 
     def refusal(self) -> str | None:
         """Why there is no recalibration, if there is none."""

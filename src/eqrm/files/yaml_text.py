@@ -53,8 +53,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
             line = part.start_mark.line + 1
             raise SettingError(f"Line {line}: {key!r} is given twice. Remove one of them.")
         keys.add(key)
-    found: dict[Any, Any] = loader.construct_mapping(node, deep=True)
-    return found
+    return loader.construct_mapping(node, deep=True)
 
 
 def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:

@@ -92,8 +92,7 @@ def hyperparameter(
     (1.0, 'weight of the penalty')
     """
     declared = Hyperparameter(default, meaning, rule, space)
-    made: T = dataclasses.field(default=default, metadata={"hyperparameter": declared})
-    return made
+    return dataclasses.field(default=default, metadata={"hyperparameter": declared})
 
 
 def declared_hyperparameters(kind: Any) -> dict[str, Hyperparameter]:

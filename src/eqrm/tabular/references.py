@@ -48,8 +48,7 @@ def weighted_losses(losses: Array, weights: Array, domains: NumberedDomains) -> 
     total = np.bincount(ids, weights, number)
     risks = np.bincount(ids, weights * losses, number) / total
     share = weights * (np.bincount(ids, minlength=number) / total)[ids]
-    found: Array = risks[ids] + share * (losses - risks[ids])
-    return found
+    return risks[ids] + share * (losses - risks[ids])
 
 
 def measured_rows(

@@ -262,8 +262,7 @@ def _without(text: NDArray[Any], missing: Collection[str]) -> NDArray[np.str_]:
     if not missing:
         return text
     means = np.isin(np.char.lower(np.char.strip(text)), [each.strip().lower() for each in missing])
-    found: NDArray[np.str_] = np.where(means, "", text)
-    return found
+    return np.where(means, "", text)
 
 
 def _truth(distinct: list[str]) -> list[float | None] | None:

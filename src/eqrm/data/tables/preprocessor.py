@@ -100,8 +100,7 @@ class Task:
                 "that have it, or leave such rows out."
             )
         numbers = np.array([self.classes.index(value) for value in values])
-        found: NDArray[Any] = numbers[np.unique(target, return_inverse=True)[1]]
-        return found
+        return numbers[np.unique(target, return_inverse=True)[1]]
 
     def predictions(self, scores: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
         """Columns of predictions: ``prediction``, and ``p_CLASS`` for every class.

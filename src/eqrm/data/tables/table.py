@@ -199,8 +199,7 @@ class Table:
             raise DomainDataError(
                 f"Unknown {what} {unknown[0]!r}. {did_you_mean(unknown[0], known)}"
             )
-        found: NDArray[np.bool_] = np.isin(named, list(names))[self._ids]
-        return found
+        return np.isin(named, list(names))[self._ids]
 
     def in_time(self, *, after: Any = None, last: float | None = None) -> TimeSplit:
         """Which domains to train on and which later ones to hold out, for :meth:`split`.

@@ -165,8 +165,7 @@ def _log_loss(clip: float) -> Metric:
 
         if clip > 0.0:
             probabilities = probabilities.clip(clip, 1.0 - clip)
-        losses: Numbers = -np.log(np.where(probabilities > 0.0, probabilities, np.nan)) + 0.0
-        return losses
+        return -np.log(np.where(probabilities > 0.0, probabilities, np.nan)) + 0.0
 
     def sql_minus_log(probability: str) -> str:
         if clip > 0.0:

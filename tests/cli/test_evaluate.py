@@ -12,6 +12,7 @@ import pytest
 
 import eqrm
 from cli.commands import refused, run
+from eqrm.evaluation import write_report
 from evaluation.routes import as_csv, as_parquet, world
 
 
@@ -162,10 +163,10 @@ def test_python_writes_the_page_of_the_command(
     asked = ["--domain", "ward", "--loss", "loss", "--no-references", "--confidence", "0.9"]
     assert run(capsys, "evaluate", str(parquet), *asked, "--report", str(typed))[0] == 0
     found = eqrm.evaluate(parquet, domains="ward", losses="loss")
-    assert found.report(called, confidence=0.9) == called
+    write_report(found, called, table=found.risk_table(confidence=0.9))
     (first, one), (second, other) = (_command_and_rest(page) for page in (typed, called))
     assert first.startswith("eqrm evaluate")
-    assert second == "eqrm.evaluate(…).report(…), called from Python"
+    assert second == "eqrm.evaluate(…) and eqrm.evaluation.write_report(…), called from Python"
     assert one == other
 
 

@@ -23,3 +23,4 @@ from .measuring.accumulator import RiskAccumulator as RiskAccumulator
 from .parts import evaluate_part as evaluate_part
 from .parts import merge_parts as merge_parts
 from .presenting.leaderboard import Leaderboard as Leaderboard
+from .presenting.report.page import write_report as write_report

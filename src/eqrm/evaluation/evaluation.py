@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -295,13 +294,6 @@ class Evaluation(ShownRisks):
         """A confidence band for the whole CDF of the risk of a new domain (of one per group)."""
         risks = self._certifiers[self._known(predictor)].independent.risks
         return cdf_band(risks, confidence, method)
-
-    def report(self, path: str | Path, *, confidence: float = 0.95) -> Path:
-        """Write the page of ``eqrm evaluate --report``: ``found.report("report.html")``."""
-        from eqrm.evaluation.presenting.report import write_report
-
-        write_report(self, path, table=self.risk_table(confidence=confidence))
-        return Path(path)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything measured, in plain types; :meth:`from_dict` reads it back."""

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, integer, is_integer
+from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, is_integer
 from eqrm.data.tables.frames import data_frame, frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.linear.domain_moments import DomainMoments
@@ -194,33 +194,6 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
                 NotConvergedWarning,
                 stacklevel=4,
             )
-
-    def cross_fitted_risks(
-        self,
-        X: Any,
-        y: Any = None,
-        groups: Any = None,
-        *,
-        folds: int = 10,
-        random_state: int = 0,
-    ) -> Array:
-        """The risk (E,) of each domain under a model fitted to other domains only.
-
-        Domains are divided into ``folds``, and each fold is evaluated by a model of the rest.
-        Compare the cross-fitted risks of two models by :func:`eqrm.evaluation.paired_differences`
-        to estimate which will do better on new domains.
-        """
-        self._check_settings()
-        moments = clone(self)._moments_of(X, y, groups)
-        integer(2, len(moments)).check(folds, "folds (at most the number of domains)")
-        RANDOM_STATE.check(random_state, "random_state")
-        fold = np.random.default_rng(random_state).permutation(len(moments)) % folds
-        names, found = np.array(moments.names, dtype=object), np.empty(len(moments))
-        for number in range(folds):
-            out = fold == number
-            model = clone(self).fit(moments.subset(names[~out]))
-            found[out] = moments.risks(model.coef_, model.intercept_).numpy()[out]
-        return found
 
     def predict(self, X: Any) -> Any:
         """βᵀx + b for X (n, d): a tensor for a tensor, otherwise an array."""

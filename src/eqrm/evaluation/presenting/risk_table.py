@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from eqrm.checks import CONFIDENCE, NON_NEGATIVE_INTEGER
 from eqrm.data.tables.frames import data_frame
-from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SUPERQUANTILE
+from eqrm.evaluation.inference.comparison import QUANTILE, SUPERQUANTILE
 from eqrm.evaluation.measuring.measured import Skill
 from eqrm.evaluation.presenting.table_cells import (
+    DECLARED,
     Cell,
     Statistic,
     WorstDomain,
@@ -34,10 +36,6 @@ COLUMNS += ("standard_error", "best", "reference")
 """Of the table as CSV or data frame."""
 FROM_MEDIAN = Level(0.5)
 """Beside references, quantiles are shown from this level on."""
-_MEANINGS = {
-    QUANTILE: "{} of these domains have at most this risk",
-    SUPERQUANTILE: "over the domains of highest risk",
-}
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,10 @@ class RiskTable:
     """Mean, quantiles and superquantiles of the risk over domains, a row per predictor.
 
     ``cells[predictor]`` are in the order of ``statistics``; ``worst[predictor]`` are the
-    domains of highest risk. Intervals have no end where
-    there are too few domains. The quantiles at 0 and 1 are the
-    smallest and largest risk measured: they have no interval. ``reference_cells`` and ``skills``
-    are those of references, where they are known; the lowest value of a column is marked among
-    predictors and references together. ``interpolation`` is how quantiles were computed.
+    domains of highest risk. Intervals have no end where there are too few domains. The quantiles
+    at 0 and 1 are the smallest and largest risk measured: they have no interval.
+    ``reference_cells`` and ``skills`` are those of references, where they are known; the lowest
+    value of a column is marked among all. ``interpolation`` is how quantiles were computed.
     """
 
     statistics: tuple[Statistic, ...]
@@ -76,11 +73,9 @@ class RiskTable:
         """Compute the table of several predictors; see :meth:`eqrm.Evaluation.risk_table`."""
         CONFIDENCE.check(confidence, "confidence")
         NON_NEGATIVE_INTEGER.check(worst, "worst")
-        statistics = (
-            Statistic(MEAN),
-            *(Statistic(QUANTILE, level) for level in levels),
-            *(Statistic(SUPERQUANTILE, level) for level in superquantiles),
-        )
+        asked: dict[str, Sequence[Level | None]]
+        asked = {QUANTILE: levels, SUPERQUANTILE: superquantiles}
+        statistics = tuple(Statistic(k, level) for k in DECLARED for level in asked.get(k, [None]))
         beside = {} if references is None else references.risks
         cells = rows_of_cells({**predictors, **beside}, statistics, confidence, interpolation)
         return cls(
@@ -133,7 +128,7 @@ class RiskTable:
         kept = [
             i
             for i, s in enumerate(self.statistics)
-            if s.kind == MEAN or (s.kind == QUANTILE and s.level and not s.level < FROM_MEDIAN)
+            if s.column.in_levels and (s.level is None or not s.level < FROM_MEDIAN)
         ]
         cells = {name: [row[i] for i in kept] for name, row in self.all_cells.items()}
         smallest = min(abs(cell.value) for row in cells.values() for cell in row)
@@ -170,15 +165,13 @@ class RiskTable:
 
     def _explained(self) -> str:
         """What a quantile is, by the one nearest to 0.9."""
-        inner = [s for s in self.statistics if s.level and 0.0 < s.level.alpha < 1.0]
         told = ""
-        for kind in (QUANTILE, SUPERQUANTILE):
-            own = [(abs(s.level.alpha - 0.9), s) for s in inner if s.kind == kind and s.level]
-            if own:
-                _, nearest = min(own, key=lambda pair: pair[0])
-                name = f"{nearest.level}-{kind}"
-                share = nearest.level.share_in_words if nearest.level else ""
-                told += f' "{nearest.label}": {_MEANINGS[kind].format(share)} (the {name}).'
+        for kind, column in DECLARED.items():
+            levels = [s.level for s in self.statistics if s.kind == kind and s.level]
+            if inner := [level for level in levels if 0.0 < level.alpha < 1.0]:
+                level = min(inner, key=lambda level: abs(level.alpha - 0.9))
+                meaning = column.meaning.format(level.share_in_words)
+                told += f' "{Statistic(kind, level).label}": {meaning} (the {level}-{kind}).'
         return told
 
     def _needed(self) -> str:
@@ -213,14 +206,15 @@ class RiskTable:
 
     def to_latex(self, intervals: bool = False) -> str:
         """The layout of the paper's Tables 2 and 3 (needs booktabs and multirow); best in bold."""
-        kinds = [s.kind for s in self.statistics]
-        titles, rules, column = [r"\multirow{2}{*}{Alg.}", r"\multirow{2}{*}{Mean}"], [], 3
-        for kind, title in ((QUANTILE, "Quantile risk"), (SUPERQUANTILE, "Superquantile risk")):
-            if width := kinds.count(kind):
-                titles.append(rf"\multicolumn{{{width}}}{{c}}{{{title}}}")
-                rules.append(rf"\cmidrule(lr){{{column}-{column + width - 1}}}")
-                column += width
-        labels = ["", "", *(str(s.level) for s in self.statistics if s.level is not None)]
+        titles, rules, labels = [r"\multirow{2}{*}{Alg.}"], [], [""]
+        for column, group in groupby(self.statistics, lambda s: s.column):
+            levels = ["" if s.level is None else str(s.level) for s in group]
+            if any(levels):
+                titles.append(rf"\multicolumn{{{len(levels)}}}{{c}}{{{column.in_latex}}}")
+                rules.append(rf"\cmidrule(lr){{{len(labels) + 1}-{len(labels) + len(levels)}}}")
+            else:
+                titles.append(rf"\multirow{{2}}{{*}}{{{column.in_latex}}}")
+            labels += levels
         head = [
             " & ".join(titles) + r" \\ " + " ".join(rules),
             " & ".join(labels).strip() + r" \\",
@@ -260,15 +254,13 @@ class RiskTable:
             "confidence": self.confidence,
             "predictors": {
                 name: {
-                    "statistics": [
-                        _cell_dict(s, c) for s, c in zip(self.statistics, cells, strict=True)
-                    ],
+                    "statistics": list(map(_cell_dict, self.statistics, cells)),
                     "worst": [_worst_dict(domain) for domain in self.worst[name]],
                 }
                 for name, cells in self.cells.items()
             },
             "references": {
-                name: [_cell_dict(s, c) for s, c in zip(self.statistics, cells, strict=True)]
+                name: list(map(_cell_dict, self.statistics, cells))
                 for name, cells in self.reference_cells.items()
             },
             "skills": {name: skill.to_dict() for name, skill in self.skills.items()},

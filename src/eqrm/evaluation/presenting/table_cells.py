@@ -1,10 +1,11 @@
-"""The cells of a risk table: which statistics it holds, and how their values are computed."""
+"""The columns of a risk table, declared in ``DECLARED``, and how their cells are computed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from eqrm.checks import one_of
 from eqrm.distributions.equal_weights import INTERPOLATIONS, shares_of_ranks
 from eqrm.domains import Name
 from eqrm.evaluation.inference.comparison import (
+    MEAN,
     QUANTILE,
     SMOOTH,
+    SUPERQUANTILE,
     Difference,
     Interval,
     risk_intervals,
@@ -42,15 +45,12 @@ class Statistic:
     @property
     def heading(self) -> tuple[str, str]:
         """The same in two lines."""
-        if self.level is None:
-            return "", "average"
-        if self.kind == QUANTILE:
-            inner = round(self.level.alpha, 12) > 0.0 and self.level.tail > 0.0
-            share = self.level.share_in_words
-            return (share, "below") if inner else ("", self.level.quantile_in_words)
-        if not 1e-6 <= self.level.tail < 1.0:
-            return "average", f"beyond {self.level}"
-        return "average of", f"worst {Level(self.level.tail).share_in_words}"
+        return self.column.heading(self.level)
+
+    @property
+    def column(self) -> Column:
+        """What is declared of all columns of its kind."""
+        return DECLARED[self.kind]
 
     @classmethod
     def of(cls, found: Difference) -> Statistic:
@@ -131,21 +131,10 @@ def rows_of_cells(
 ) -> dict[str, tuple[Cell, ...]]:
     """The cells of each predictor; with several, the smallest value per column is marked."""
     one_of(interpolation, (*INTERPOLATIONS, SMOOTH), "interpolation")
-    levels = list(dict.fromkeys(s.level for s in statistics if s.level is not None))
-    z = -Level((1.0 - confidence) / 2.0).z
-    found = {}
-    for name, risks in predictors.items():
-        mean, *others = risk_intervals(risks.risks, levels, confidence)
-        quantiles = dict(zip(levels, others[: len(levels)], strict=True))
-        superquantiles = dict(zip(levels, others[len(levels) :], strict=True))
-        found[name] = [
-            _cell(mean.value, mean, z)
-            if s.level is None
-            else _quantile(risks, s.level, quantiles[s.level], interpolation, z)
-            if s.kind == QUANTILE or s.level.tail == 0.0
-            else _cell(superquantiles[s.level].value, superquantiles[s.level], z)
-            for s in statistics
-        ]
+    found = {
+        name: [s.column.cell(risks, s.level, confidence, interpolation) for s in statistics]
+        for name, risks in predictors.items()
+    }
     if len(found) > 1:
         for i in range(len(statistics)):
             least = min(row[i].value for row in found.values())
@@ -154,8 +143,9 @@ def rows_of_cells(
     return {name: tuple(row) for name, row in found.items()}
 
 
-def _cell(value: float, found: Interval, z: float) -> Cell:
+def _cell(found: Interval) -> Cell:
     """A cell whose standard error is the one that a normal interval of this width would have."""
+    value, z = found.value, -Level((1.0 - found.confidence) / 2.0).z
     low, high, needed = _finite(found.low), _finite(found.high), _finite(found.needed)
     if low is not None and high is not None:
         return Cell(value, low, high, (high - low) / (2.0 * z), needed=needed)
@@ -163,14 +153,23 @@ def _cell(value: float, found: Interval, z: float) -> Cell:
     return Cell(value, low, high, None if end is None else abs(end - value) / z, needed=needed)
 
 
-def _quantile(
-    risks: MeasuredRisks, level: Level, found: Interval, interpolation: str, z: float
-) -> Cell:
-    (value,) = quantiles_at(risks.risks, [level], interpolation)
+def _mean(risks: MeasuredRisks, _: None, confidence: float, _how: str) -> Cell:
+    return _cell(risk_intervals(risks.risks, [], confidence)[0])
+
+
+def _superquantile(risks: MeasuredRisks, level: Level, confidence: float, how: str) -> Cell:
+    if level.tail == 0.0:
+        return _quantile(risks, level, confidence, how)
+    return _cell(risk_intervals(risks.risks, [level], confidence)[2])
+
+
+def _quantile(risks: MeasuredRisks, level: Level, confidence: float, how: str) -> Cell:
+    (value,) = quantiles_at(risks.risks, [level], how)
     of_the_risk = _finite(risks.standard_errors[int(np.abs(risks.risks - value).argmin())])
     if not 0.0 < level.alpha < 1.0:
         return Cell(value, None, None, of_the_risk)
-    cell = _cell(value, found, z)
+    found = risk_intervals(risks.risks, [level], confidence)[1]
+    cell = _cell(replace(found, value=value))
     if cell.low is None or cell.high is None:  # the one end may lie close by chance
         errors = [error for error in (cell.error, of_the_risk) if error is not None]
         return replace(cell, error=max(errors, default=None))
@@ -186,6 +185,55 @@ def quantiles_at(
     ordered = np.sort(risks)
     shares = (shares_of_ranks(ordered.size, each, interpolation) for each in as_levels(levels))
     return [math.fsum(share * ordered[rank] for rank, share in each) for each in shares]
+
+
+@dataclass(frozen=True)
+class Column:
+    """How columns of one kind are called and computed; "{}" in a name stands for the level.
+
+    ``heading`` (two lines) and ``cell`` take the level, None where there is none. ``in_numbers`` is
+    the name in the report's numbers, ``in_levels`` that in its table of levels; columns without
+    the latter are not beside references either. ``meaning`` is said below the table.
+    """
+
+    heading: Callable[[Any], tuple[str, str]]
+    cell: Callable[[MeasuredRisks, Any, float, str], Cell]
+    in_latex: str
+    in_numbers: str
+    in_levels: str = ""
+    meaning: str = ""
+
+
+def _of_quantile(level: Level) -> tuple[str, str]:
+    inner = round(level.alpha, 12) > 0.0 and level.tail > 0.0
+    return (level.share_in_words, "below") if inner else ("", level.quantile_in_words)
+
+
+def _of_superquantile(level: Level) -> tuple[str, str]:
+    if not 1e-6 <= level.tail < 1.0:
+        return "average", f"beyond {level}"
+    return "average of", f"worst {Level(level.tail).share_in_words}"
+
+
+DECLARED = {
+    MEAN: Column(lambda _: ("", "average"), _mean, "Mean", "mean", "Mean"),
+    QUANTILE: Column(
+        _of_quantile,
+        _quantile,
+        "Quantile risk",
+        "{}-quantile",
+        "{}",
+        "{} of these domains have at most this risk",
+    ),
+    SUPERQUANTILE: Column(
+        _of_superquantile,
+        _superquantile,
+        "Superquantile risk",
+        "mean beyond {}",
+        meaning="over the domains of highest risk",
+    ),
+}
+"""By the statistic's name in files, in the order of the table."""
 
 
 def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> list[list[str]]:

@@ -22,7 +22,7 @@ import numpy as np
 
 import eqrm
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.inference.comparison import MEAN, QUANTILE, SMOOTH
+from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.inference.noise import ONE_EXAMPLE
 from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.presenting.report.answer import (
@@ -37,11 +37,7 @@ from eqrm.evaluation.presenting.report.answer import (
 from eqrm.evaluation.presenting.report.content import as_safe_json, report_content
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
-from eqrm.evaluation.presenting.table_cells import (
-    Statistic,
-    rounded_difference,
-    worst_domains,
-)
+from eqrm.evaluation.presenting.table_cells import Statistic, rounded_difference, worst_domains
 from eqrm.evaluation.rounding import as_percent, rounded, rounded_up
 from eqrm.files.writing import write_text
 from eqrm.level import Level
@@ -69,7 +65,7 @@ FIRST_COLUMNS = (0.5, 0.9, 0.99, 1.0, 0.95, 0.75, 0.25, 0.0)
 ENDS = {"0": "lowest", "1": "highest"}
 LISTED = 5
 NOT_TESTED = "Not tested: there are fewer than five domains."
-IN_PYTHON = "eqrm.evaluate(…).report(…), called from Python"
+IN_PYTHON = "eqrm.evaluate(…) and eqrm.evaluation.write_report(…), called from Python"
 
 
 def write_report(
@@ -146,7 +142,7 @@ def _levels(shown: RiskTable, rows: Sequence[ShownModel], content: dict[str, Any
     known = {
         level_label(s.level): i
         for i, s in enumerate(shown.statistics)
-        if s.kind == QUANTILE and s.level is not None
+        if s.level is not None and s.column.in_levels
     }
     own = [row.trained_for and level_label(row.trained_for) for row in rows]
     usual = [level_label(Level(alpha)) for alpha in FIRST_COLUMNS]
@@ -156,7 +152,7 @@ def _levels(shown: RiskTable, rows: Sequence[ShownModel], content: dict[str, Any
         {
             "place": place,
             "level": level,
-            "title": ENDS.get(level, level),
+            "title": shown.statistics[place].column.in_levels.format(ENDS.get(level, level)),
             "kind": f"p{1 + chosen.index(level) // 2}",
         }
         for level, place in known.items()
@@ -171,7 +167,7 @@ def _levels(shown: RiskTable, rows: Sequence[ShownModel], content: dict[str, Any
         ]
     return {
         "start": start,
-        "mean": next(i for i, s in enumerate(shown.statistics) if s.kind == MEAN),
+        "alone": [i for i, s in enumerate(shown.statistics) if s.level is None],
         "columns": columns,
         "rows": list(zip(rows, own, now, strict=True)),
         # A level that has a column of its own needs no second one.
@@ -208,10 +204,7 @@ def _numbers(shown: RiskTable, summary: Summary, row: ShownModel) -> list[list[o
     if differences:
         lines[0] += [Markup(f"Minus {label(one_line(summary.baseline))}"), "Interval"]
     for statistic, cell in zip(shown.statistics, shown.all_cells[row.name], strict=True):
-        called = "mean"
-        if statistic.level is not None:
-            quantile = statistic.kind == QUANTILE
-            called = f"{statistic.level}-quantile" if quantile else f"mean beyond {statistic.level}"
+        called = statistic.column.in_numbers.format(statistic.level)
         line: list[object] = [called, cell.text, cell.interval]
         found = differences.get(statistic)
         if found is not None:

@@ -78,7 +78,7 @@ def half_written(tensors: Any, path: Path, metadata: Any) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "death"),
     [
-        (archive, "save_file", half_written),
+        (archive, "save_tensors", half_written),
         (writing, "_force_to_disk", killed),
         (os, "replace", killed),
     ],

@@ -106,6 +106,7 @@ def test_two_processes_measure_the_metrics_of_one(found: dict[int, Found]) -> No
 
 
 @pytest.mark.full
+@pytest.mark.filterwarnings("ignore::eqrm.objectives.training_warnings.SmallBatchWarning")
 def test_one_two_and_four_processes_train_every_objective_alike(tmp_path: Path) -> None:
     objectives = list(several_processes.OBJECTIVES)
     several_processes.main(tmp_path, FULL_STEPS, objectives)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from eqrm.errors import DataFileError
@@ -58,15 +58,17 @@ def write_archive(
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: Mapping[str, str]) -> None:
-    """As safetensors does, but the same content always gives the same bytes (metadata in order)."""
-    save_file(tensors, path, dict(metadata))
-    with path.open("r+b") as file:
-        size = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(size))
-        header["__metadata__"] = dict(sorted(metadata.items()))
-        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-        file.seek(8)
-        file.write(text.ljust(size))
+    """As safetensors does, but the same content always gives the same bytes (metadata in order).
+
+    Written by Python, whose errors say that a disk is full.
+    """
+    content = memoryview(save(tensors, dict(metadata)))
+    size = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(bytes(content[8:size]))
+    header["__metadata__"] = dict(sorted(metadata.items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    with path.open("wb") as file:
+        file.writelines([content[:8], text.ljust(size - 8), content[size:]])
 
 
 def read_archive(

@@ -84,12 +84,18 @@ class EvaluatedPart:
             labels, seen = content["labels"], content.get("seen")
             if labels is not None:
                 domains, *arrays = labels
-                numbers = [None if a is None else np.array(a, dtype=np.float64) for a in arrays]
-                labels = LabelStatistics(tuple(map(str, domains)), *numbers)  # type: ignore[arg-type]
+                counts, *others = (a and np.array(a, dtype=np.float64) for a in arrays)
+                shapes = {counts.shape[:-1], *(a.shape for a in others if a is not None)}
+                if shapes != {(len(domains),)}:
+                    raise ValueError("labels have other numbers than domains")
+                labels = LabelStatistics(tuple(map(str, domains)), counts, *others)
             predictors = {
                 name: MeasuredRisks.from_dict(each, part=True)
                 for name, each in content["predictors"].items()
             }
+            first = next(iter(predictors.values())).domains
+            if labels is not None and not {*map(str, first)} <= {*labels.domains}:
+                raise ValueError("labels are of other domains")
             _spec_of(content["measures"], None)
             return cls(
                 {"several": content["measures"]["several"], **content["measures"]},

@@ -88,8 +88,8 @@ class Optimizers:
 
     def load_state_dict(self, states: Mapping[str, Any]) -> None:
         for name, optimizer in self.by_name.items():
-            own = [
-                {key: group[key] for key in ("lr", *HOW) if key in group}
+            own = [  # settings are those of this run
+                {key: value for key, value in group.items() if key != "params"}
                 for group in optimizer.param_groups
             ]
             optimizer.load_state_dict(states[name])

@@ -268,7 +268,7 @@ def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, pa
         return one_of(predictor, names, "predictor")
     if usual in names:
         return str(usual)
-    if len(names) > 1:
+    if len(names) != 1:
         raise SettingError(
             f"{path} holds {len(names)} predictors. Say whose certificate is watched with "
             f"{Setting('predictor', 'NAME')}. {did_you_mean('', names)}"

@@ -42,8 +42,8 @@ def demo_by(
     printed = "".join(each.stdout + each.stderr * bool(each.returncode) for each in done)
     reports = sum((output / name / "report.html").is_file() for name in DEMO)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```text\n(Trained on .*?)\n```", readme, flags=re.DOTALL)
-    quoted = sum(block in printed for block in blocks)
+    blocks = re.findall(r"```text\n(Use: .*?)\n```", readme, flags=re.DOTALL)
+    quoted = sum(all(piece in printed for piece in block.split("\n…\n")) for block in blocks)
     holds = not any(each.returncode for each in done)
     holds = holds and reports == quoted == len(blocks) == len(DEMO)
     return passed(

@@ -57,7 +57,7 @@ class WatchState:
 
     @property
     def watches(self) -> list[tuple[WatchedCertificate, list[Record]]]:
-        """The certificates in order, each with the domains measured before the next one replaced it."""
+        """The certificates in order, each with the domains judged by it."""
         found: list[tuple[WatchedCertificate, list[Record]]] = []
         for entry in self.history:
             if "certificate" in entry:

@@ -149,6 +149,18 @@ def attempted(action: Callable[[], float]) -> float:
         return math.inf
 
 
+def not_comparable(name: str, law: str) -> bool:
+    """Whether a law has no one right answer for an estimator.
+
+    Quartiles, medians and empirical quantiles of ties: which of them carries a slope is open.
+    Logarithms need positive risks.
+    """
+    if name == "lognormal":
+        return law == "ties"
+    by_rank = name.startswith("empirical") or name in ("kde median", "kde silverman")
+    return by_rank and law in ("ties", "equal", "nearly equal")
+
+
 def waiting(name: str, counts: Iterable[int], device: torch.device) -> Errors:
     """Forward and backward while everything that makes the host wait is an error."""
     for words, m, text in cases(name, counts, device):
@@ -183,6 +195,8 @@ def graphs(name: str, counts: Iterable[int], device: torch.device) -> Errors:
 
         replay = captured(pass_once)
         for law in LAWS:
+            if not_comparable(name, law):
+                continue
             risks = draw(law, m, seed=1).to(device)
             with torch.no_grad():
                 static.copy_(risks)
@@ -193,6 +207,8 @@ def graphs(name: str, counts: Iterable[int], device: torch.device) -> Errors:
 def compiled(name: str, counts: Iterable[int], device: torch.device) -> Errors:
     """torch.compile(fullgraph=True) of forward, with backward, against eager mode."""
     for words, m, text in cases(name, [m for m in counts if m in (100, 44_930)], device):
+        if name == "kde superquantile" and m > LARGEST_COMPILED:
+            continue  # an assertion in inductor of torch 2.11
         objective = objectives(m, device, eqrm.Level.parse(text))[name]
         risks = draw("lognormal", m, seed=1).to(device)
 
@@ -212,8 +228,8 @@ def against_cpu(
     for words, m, text in cases(name, counts, device):
         level = eqrm.Level.parse(text)
         for law in LAWS:
-            if name in ("kde median", "kde silverman") and law == "nearly equal":
-                continue  # in float32 there are ties, and which of them carries a slope is open
+            if not_comparable(name, law):
+                continue
             risks = draw(law, m, dtype)
             here = value_and_gradient(objectives(m, device, level)[name], risks.to(device))
             there = value_and_gradient(objectives(m, "cpu", level)[name], risks)

@@ -1,27 +1,66 @@
-"""How tensors are being worked on: whether values may be looked at, and whether kernels exist."""
+"""Arrays and tensors: which of the two, how many threads; may values be looked at, are there kernels.
+
+Nothing here imports torch: whoever has a tensor has imported it.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-import torch
-from torch import Tensor
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+def is_tensor(values: object) -> TypeGuard[Tensor]:
+    """Whether it is a tensor of torch; arrays, and all else, are worked on in numpy."""
+    return hasattr(values, "detach")
+
+
+def namespace(values: object) -> Any:
+    """The module whose functions take these values: torch, or numpy."""
+    if not is_tensor(values):
+        return np
+    import torch
+
+    return torch
+
+
+def thread_count() -> int:
+    """How many threads may share an operation: as torch is set, where it is loaded."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        return int(torch.get_num_threads())
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def being_transformed() -> bool:
     """Whether ``torch.compile`` or ``torch.func`` is active: values cannot be inspected then."""
+    import torch
+
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def can_look(values: Tensor) -> bool:
     """Whether a look at values costs nothing: on the CPU, and not while compiling."""
+    import torch
+
     return values.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def can_fetch(values: Tensor) -> bool:
     """Whether numbers may be :class:`Fetched`: not in transforms, nor into a CUDA graph."""
+    import torch
+
     kind = values.device.type
     outside = kind == "cuda" and not torch.cuda.is_current_stream_capturing()
     return not being_transformed() and (kind == "cpu" or outside)
@@ -45,6 +84,8 @@ class Fetched:
         if numbers.device.type == "cpu":
             self._numbers = numbers
             return
+        import torch
+
         if self._pinned is None or self._arrival is None:
             self._pinned = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
             self._arrival = torch.cuda.Event()

@@ -134,7 +134,7 @@ class MnistStudy:
             )
         if content.get("setting", setting.name) != setting.name:
             return None
-        arrays = {name: values.astype(np.float64) for name, values in archive.arrays().items()}
+        arrays = {name: values.astype(np.float64) for name, values in archive.tensors.items()}
         cost = BlockCost(**content["cost"])
         return SettingResult(setting, arrays["accuracies"], arrays["risks"], cost)
 
@@ -231,7 +231,7 @@ class MnistStudy:
     def _load_burn_in(self, seed: int, recipe: Recipe, key: str) -> BurnIn | None:
         path = self._burn_in_file(seed)
         try:
-            archive = read_archive(path, BURN_IN_FORMAT, "a burn-in of ColoredMNIST")
+            archive = read_archive(path, BURN_IN_FORMAT, "a burn-in of ColoredMNIST", tensors=True)
         except DataFileError:
             return None
         if archive.content["key"] != key:

@@ -125,7 +125,7 @@ class Part:
             archive = read_archive(folder / name.file, FORMAT, "a part of the frontier study")
         except DataFileError:
             return None
-        content, arrays = archive.content, archive.arrays()
+        content, arrays = archive.content, archive.tensors
         if content["key"] != key:
             return None
         return cls(

@@ -143,7 +143,7 @@ def forged_arrays(
 def forge(kind: Kind, path: Path, rng: np.random.Generator) -> None:
     """Replace the file by one with forged content and a digest that matches."""
     if kind.sealed == "archive":
-        found = read_archive(path, kind.format, "a file")
+        found = read_archive(path, kind.format, "a file", tensors=True)
         which = rng.random() if found.tensors else 0.0
         content = forged_content(found.content, rng) if which < 0.5 else found.content
         tensors = found.tensors if which < 0.5 else forged_arrays(found.tensors, rng)

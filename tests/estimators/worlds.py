@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from eqrm.estimators.model_files import FORMAT
 from eqrm.files.archive import flatten, read_archive, unflatten, write_archive
@@ -75,5 +74,4 @@ def in_first_tree(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes
 
 def change_booster(state: dict[str, Any], change: Callable[[bytes], bytes]) -> None:
     """Other bytes for the booster of a boosted estimator."""
-    content = bytearray(change(state["own"]["booster"].numpy().tobytes()))
-    state["own"]["booster"] = torch.frombuffer(content, dtype=torch.uint8)
+    state["own"]["booster"] = change(state["own"]["booster"].tobytes())

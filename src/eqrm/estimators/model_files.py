@@ -111,8 +111,8 @@ def read_model(path: str | Path, estimator: Any = None) -> tuple[Any, dict[str, 
     """The fitted estimator in a file, and what was attached to it."""
     archive = read_archive(Path(path), FORMAT, "a model file", remedy=WRITERS)
     try:
-        for place, tensor in archive.tensors.items():
-            if not tensor.isfinite().all():
+        for place, array in archive.tensors.items():
+            if not np.isfinite(array).all():
                 raise ValueError(f"{place} has a number that is not finite")
         state = unflatten(archive.content["model"], archive.tensors)
         name, own = state["class"], state["own"]

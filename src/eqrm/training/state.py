@@ -167,7 +167,8 @@ class TrainingState:
 
 def _random_states_of_all() -> list[Any]:
     """The random states of every process, in the order of their ranks."""
-    described, tensors = flatten(random_states())
+    described, found = flatten(random_states())
+    tensors = {name: torch.as_tensor(values) for name, values in found.items()}
     texts = messages_of_all(json.dumps(described).encode())
     return [
         unflatten(json.loads(text), load(data))

@@ -92,7 +92,7 @@ def cached(name: str, key: str, make: Callable[[], Archive]) -> Archive:
     path = folder / f"{name}-{key}.safetensors"
     if path.is_file():
         try:
-            return read_archive(path, FORMAT, "a cached dataset")
+            return read_archive(path, FORMAT, "a cached dataset", tensors=True)
         except DataFileError:
             warnings.warn(
                 f"{path} is damaged or from another version. It is rebuilt.",

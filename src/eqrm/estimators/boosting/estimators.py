@@ -14,7 +14,6 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
@@ -300,7 +299,7 @@ class BoostedQRM(DomainEstimator):
             "validation_domains": self.validation_domains_,
             "categories": self.categories_,
             "start": self.start_,
-            "booster": torch.frombuffer(bytearray(booster), dtype=torch.uint8),
+            "booster": booster,
         }
 
     def _restore_own(self, state: dict[str, Any]) -> None:
@@ -315,7 +314,7 @@ class BoostedQRM(DomainEstimator):
         outputs = self._num_class or 1
         if self.start_.shape != (outputs,) or not np.isfinite(self.start_).all():
             raise ValueError("its 'start' is not a finite number for each output")
-        booster = self._checked_booster(state["booster"].numpy().tobytes(), outputs)
+        booster = self._checked_booster(state["booster"].tobytes(), outputs)
         self.booster_ = self._booster_of(self._import_library(), booster)
 
 

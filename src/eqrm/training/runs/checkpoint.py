@@ -119,6 +119,7 @@ def read_checkpoint(path: Path) -> Any:
         "a checkpoint of eqrm",
         remedy="Remove it to continue from an older one, or start the run again.",
         error=CheckpointError,
+        tensors=True,
     )
     try:
         return unflatten(found.content, found.tensors)

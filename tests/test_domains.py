@@ -187,14 +187,35 @@ CASES = {
 @pytest.mark.parametrize("domains", CASES.values(), ids=CASES)
 def test_domains_are_numbered_as_numpy_sorts_them(domains: list[int]) -> None:
     names, inverse, counts = np.unique(domains, return_inverse=True, return_counts=True)
-    losses = torch.arange(len(domains), dtype=torch.float64)
-    for each in (domains, np.array(domains), torch.tensor(domains)):
-        risks = eqrm.domain_risks(losses, each)
-        assert list(risks.names) == names.tolist()
-        assert risks.counts.tolist() == counts.tolist()
-        assert risks.ids.tolist() == inverse.tolist()
-        means = [losses.numpy()[inverse == e].mean() for e in range(len(names))]
-        assert risks.values.tolist() == pytest.approx(means)
+    losses = np.arange(float(len(domains)))
+    means = [losses[inverse == e].mean() for e in range(len(names))]
+    for given in (losses, torch.from_numpy(losses)):
+        for each in (domains, np.array(domains), torch.tensor(domains)):
+            risks = eqrm.domain_risks(given, each)
+            assert list(risks.names) == names.tolist()
+            assert risks.counts.tolist() == counts.tolist()
+            assert risks.ids.tolist() == inverse.tolist()
+            assert risks.values.tolist() == pytest.approx(means)
+
+
+@pytest.mark.parametrize("num_domains", [None, 25])
+def test_arrays_and_tensors_give_the_same_risks(num_domains: int | None) -> None:
+    rng = np.random.default_rng(3)
+    losses, ids = rng.random(200), rng.integers(20, size=200)
+    losses, ids = np.append(losses, 7.0), np.append(ids, 23)  # a domain of one
+    tensor = torch.from_numpy(losses).requires_grad_()
+    found = eqrm.domain_risks(losses, ids, num_domains)
+    wanted = eqrm.domain_risks(tensor, ids, num_domains)
+    for name in ("values", "counts", "weights", "loss_variances", "sampling_variances"):
+        of_arrays, of_tensors = getattr(found, name), getattr(wanted, name)
+        if of_tensors is None:
+            assert of_arrays is None
+        else:
+            assert isinstance(of_arrays, np.ndarray)
+            assert of_arrays.dtype == of_tensors.detach().numpy().dtype
+            np.testing.assert_allclose(of_arrays, of_tensors.detach().numpy(), rtol=1e-14)
+    assert wanted.sampling_variances.requires_grad
+    assert found.measured().to_dict() == wanted.measured().to_dict()
 
 
 @pytest.mark.parametrize(
@@ -209,6 +230,9 @@ def test_domains_are_numbered_as_numpy_sorts_them(domains: list[int]) -> None:
         (torch.ones(3), np.zeros((3, 2), dtype=int), r"got the shape \(3, 2\)"),
         (torch.ones(2), torch.tensor([1j, 2j]), "integers, strings or dates"),
         (None, [1], "list of numbers, got NoneType"),
+        ([[1.0], [1.0, 2.0]], [1, 2], "list of numbers, got list"),
+        ([1, 2], [1, 2], "floating-point numbers, got int"),
+        (0.5, [1], r"got the shape \(\). Use reduction"),
     ],
 )
 def test_what_cannot_name_domains_is_refused(losses: object, domains: object, message: str) -> None:

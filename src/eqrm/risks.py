@@ -1,7 +1,7 @@
 """From losses per example to one risk per domain.
 
-:class:`DomainRisks` is differentiable and is what objectives are computed from;
-:class:`MeasuredRisks` holds the same as plain numbers and is what evaluations are computed from.
+:class:`DomainRisks` is of arrays or tensors; of tensors it is differentiable, and objectives are
+computed from it. :class:`MeasuredRisks` holds the same as plain numbers, for evaluations.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
+from eqrm.execution import can_look, is_tensor, namespace
 from eqrm.text import shortened
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["DomainRisks", "MeasuredRisks", "domain_risks"]
 
-Domains = Tensor | np.ndarray[Any, Any] | Sequence[Any]
+Domains: TypeAlias = "Tensor | np.ndarray[Any, Any] | Sequence[Any]"
 Numbers = NDArray[np.float64]
 FEWEST_DOMAINS = 2
 
@@ -37,55 +39,66 @@ class DomainRisks:
     domains have count 0, value 0 and weight 0.
     """
 
-    values: Tensor
-    counts: Tensor
+    values: Any
+    counts: Any
     names: Sequence[Any]
     all_present: bool
-    losses: Tensor
-    ids: Tensor
+    losses: Any
+    ids: Any
 
     @property
-    def weights(self) -> Tensor | None:
+    def weights(self) -> Any:
         """1/k for each of the k domains present, 0 for the rest; None if all are present."""
         if self.all_present:
             return None
-        present = (self.counts > 0).to(torch.float64)
+        xp = namespace(self.counts)
+        present = xp.where(self.counts > 0, xp.ones_like(self.counts, dtype=xp.float64), 0.0)
         return present / present.sum()
 
     @property
-    def sampling_variances(self) -> Tensor:
+    def sampling_variances(self) -> Any:
         """The sampling variance s²/n of each risk, s² the variance of its losses.
 
         Differentiable in the losses. A domain with one example has no s² of its own, and gets the
         mean s² of the others.
         """
         variances, several = self.loss_variances, self.counts > 1
-        known = torch.where(several, variances, 0.0)
-        pooled = known.sum().detach() / several.sum().clamp(min=1)
-        return torch.where(several, variances, pooled) / self.counts.clamp(min=1)
+        xp = namespace(variances)
+        pooled = fixed(xp.where(several, variances, 0.0).sum()) / several.sum().clip(min=1)
+        return xp.where(several, variances, pooled) / self.counts.clip(min=1)
 
     @property
-    def loss_variances(self) -> Tensor:
+    def loss_variances(self) -> Any:
         """The variance s² of the losses of each domain (divisor n − 1); NaN where n < 2."""
-        return variances_of(self.squared_deviations(self.values.detach()), self.counts)
+        return variances_of(self.squared_deviations(fixed(self.values)), self.counts)
 
-    def squared_deviations(self, centres: Tensor) -> Tensor:
+    def squared_deviations(self, centres: Any) -> Any:
         """Σ (loss − centre of its domain)² per domain, differentiable in the losses."""
-        losses = self.losses.to(centres.dtype)
-        deviations = (losses - centres[self.ids]) ** 2
-        return torch.zeros_like(centres).scatter_add(0, self.ids, deviations)
+        if is_tensor(centres):
+            deviations = (self.losses.to(centres.dtype) - centres[self.ids]) ** 2
+            return centres.new_zeros(centres.shape).scatter_add(0, self.ids, deviations)
+        with np.errstate(over="ignore", invalid="ignore"):  # torch does not warn either
+            deviations = (self.losses - centres[self.ids]) ** 2
+        return np.bincount(self.ids, deviations, len(centres))
 
     def measured(self) -> MeasuredRisks:
         """The same as numbers: without a gradient, and without absent domains."""
-        present = self.counts > 0
-        found = [t.detach()[present].cpu() for t in (self.counts, self.values, self.loss_variances)]
-        names = [self.names[i] for i in present.nonzero()[:, 0].tolist()]
-        return MeasuredRisks.of(names, *found)
+        counts, *found = map(as_array, (self.counts, self.values, self.loss_variances))
+        present = np.flatnonzero(counts)
+        return MeasuredRisks.of(
+            [self.names[i] for i in present], *(v[present] for v in (counts, *found))
+        )
 
 
-def variances_of(squares: Tensor, counts: Tensor) -> Tensor:
+def fixed(values: Any) -> Any:
+    """The same values, without a gradient."""
+    return values.detach() if is_tensor(values) else values
+
+
+def variances_of(squares: Any, counts: Any) -> Any:
     """s² per domain from its sum of squared deviations (m,) and its examples (m,)."""
-    return torch.where(counts > 1, squares / (counts - 1).clamp(min=1), torch.nan)
+    xp = namespace(squares)
+    return xp.where(counts > 1, squares / (counts - 1).clip(min=1), xp.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +158,7 @@ class MeasuredRisks:
         n, means, s2 = (np.asarray(v, dtype=np.float64) for v in (counts, risks, variances))
         ids = np.array([place[name] for name in names])
         n, means, squares = merged_moments(ids, n, means, np.where(n > 1, s2, 0.0) * (n - 1.0))
-        s2 = variances_of(torch.from_numpy(squares), torch.from_numpy(n)).numpy()
-        return cls.of(list(place), n, means, s2, part=part)
+        return cls.of(list(place), n, means, variances_of(squares, n), part=part)
 
     def __len__(self) -> int:
         return len(self.domains)
@@ -229,59 +241,67 @@ def merged_moments(
     return np.stack([total, mean, np.bincount(ids, deviations, size)])
 
 
-def domain_risks(losses: Tensor, domains: Domains, num_domains: int | None = None) -> DomainRisks:
+def domain_risks(losses: Any, domains: Domains, num_domains: int | None = None) -> DomainRisks:
     """Mean loss per domain, R_e = (1/n_e) Σ losses of domain e (Algorithm 1, line 3).
 
     ``losses`` (n,) is one loss per example and ``domains`` (n,) says where each comes from:
-    integers, strings, or a pandas categorical. Sums are taken by one ``scatter_add``, in
-    float64, and returned in float32 at least.
+    integers, strings, or a pandas categorical. Arrays and lists give arrays of float64. Sums of
+    tensors are taken by one ``scatter_add``, in float64, and returned in float32 at least.
 
     With ``num_domains``, ``domains`` must be integer ids below it. Then nothing is looked up
     and the device is never waited for, as ``torch.compile``, CUDA graphs and DDP need.
 
-    >>> risks = domain_risks(torch.tensor([1.0, 3.0, 5.0]), ["a", "a", "b"])
+    >>> risks = domain_risks([1.0, 3.0, 5.0], ["a", "a", "b"])
     >>> risks.values, risks.counts, risks.names
-    (tensor([2., 5.]), tensor([2, 1]), ('a', 'b'))
+    (array([2., 5.]), array([2, 1]), ('a', 'b'))
+    >>> import torch
     >>> domain_risks(torch.tensor([1.0, 3.0]), torch.tensor([2, 2]), num_domains=3).values
     tensor([0., 0., 2.])
     """
-    losses = _checked_losses(losses)
+    losses = checked_losses(losses)
     if num_domains is None:
-        if losses.numel() == 0:
+        if len(losses) == 0:
             raise DomainDataError("losses is empty: at least one example is needed.")
         ids, names = _numbered(domains, losses)
     else:
         ids, names = _given_ids(domains, num_domains, losses), range(num_domains)
-    # One scatter for sums and counts: row 0 gathers losses, row 1 ones. In float64, because a
-    # float32 sum of many losses drifts, and cannot count beyond 2^24.
+    if is_tensor(losses):
+        values, counts = _means_of_tensors(losses, ids, len(names))
+    else:
+        counts = np.bincount(ids, minlength=len(names))
+        values = np.bincount(ids, losses, len(names)) / counts.clip(min=1)
+    return DomainRisks(values, counts, names, num_domains is None, losses, ids)
+
+
+def _means_of_tensors(losses: Tensor, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Means and counts (m,) by one scatter: row 0 gathers losses, row 1 ones.
+
+    In float64, because a float32 sum of many losses drifts, and cannot count beyond 2^24.
+    """
+    torch = namespace(losses)
     stacked = torch.stack([losses.to(torch.float64), torch.ones_like(losses, dtype=torch.float64)])
-    totals = stacked.new_zeros((2, len(names))).scatter_add(1, ids.expand(2, -1), stacked)
+    totals = stacked.new_zeros((2, size)).scatter_add(1, ids.expand(2, -1), stacked)
     counts = totals[1].detach()
-    values = totals[0] / counts.clamp(min=1)
-    values = values.to(torch.promote_types(losses.dtype, torch.float32))
-    return DomainRisks(
-        values=values,
-        counts=counts.to(torch.int64),
-        names=names,
-        all_present=num_domains is None,
-        losses=losses,
-        ids=ids,
-    )
+    values = (totals[0] / counts.clamp(min=1)).to(torch.promote_types(losses.dtype, torch.float32))
+    return values, counts.to(torch.int64)
 
 
 def checked_batch(losses: Tensor, domains: Domains, num_domains: int) -> tuple[Tensor, Tensor]:
     """Losses (n,) and ids (n,) on their device, refused where their shapes do not fit."""
-    losses = _checked_losses(losses)
+    losses = checked_losses(losses)
     return losses, _given_ids(domains, num_domains, losses)
 
 
-def _checked_losses(given: Any) -> Tensor:
+def checked_losses(given: Any) -> Any:
+    """A tensor as it is, or an array in float64, refused unless it is a vector of losses."""
     try:
-        losses = torch.as_tensor(given)
+        losses = given if is_tensor(given) else np.asarray(given)
+        if not is_tensor(losses) and losses.dtype.kind not in "biufc":
+            raise TypeError
     except (TypeError, ValueError, RuntimeError):
         kind = type(given).__name__
         raise DomainDataError(
-            f"losses must be a tensor or a list of numbers, got {kind}."
+            f"losses must be an array, a tensor or a list of numbers, got {kind}."
         ) from None
     if losses.ndim != 1:
         hint = ' Use reduction="none" in the loss.' if losses.ndim == 0 else ""
@@ -289,16 +309,16 @@ def _checked_losses(given: Any) -> Tensor:
             f"losses must be a vector with one loss per example, got the shape "
             f"{tuple(losses.shape)}.{hint}"
         )
-    if not losses.dtype.is_floating_point:
+    if "float" not in str(losses.dtype):
         raise DomainDataError(f"losses must be floating-point numbers, got {losses.dtype}.")
-    return losses
+    return losses if is_tensor(losses) else losses.astype(np.float64, copy=False)
 
 
-def _given_ids(domains: Domains, num_domains: int, losses: Tensor) -> Tensor:
+def _given_ids(domains: Domains, num_domains: int, losses: Any) -> Any:
     if not POSITIVE_INTEGER.holds(num_domains):
         raise DomainDataError(f"num_domains must be {POSITIVE_INTEGER.words}, got {num_domains!r}.")
-    ids = domains if isinstance(domains, Tensor) else torch.as_tensor(np.asarray(domains))
-    if ids.dtype.is_floating_point or ids.dtype == torch.bool or ids.dtype.is_complex:
+    ids = domains if is_tensor(domains) else np.asarray(domains)
+    if "int" not in str(ids.dtype):
         raise DomainDataError(
             f"With num_domains, domains must be integer ids from 0, got {ids.dtype}."
         )
@@ -307,8 +327,8 @@ def _given_ids(domains: Domains, num_domains: int, losses: Tensor) -> Tensor:
             f"domains must hold one domain per loss: losses have the shape {tuple(losses.shape)}, "
             f"domains {tuple(ids.shape)}."
         )
-    ids = ids.to(device=losses.device, dtype=torch.int64)
-    if losses.device.type == "cpu" and ids.numel() > 0 and not torch.compiler.is_compiling():
+    ids = _beside(losses, ids)
+    if len(ids) > 0 and (not is_tensor(losses) or can_look(losses)):
         low, high = int(ids.min()), int(ids.max())
         if low < 0 or high >= num_domains:
             raise DomainDataError(
@@ -318,15 +338,30 @@ def _given_ids(domains: Domains, num_domains: int, losses: Tensor) -> Tensor:
     return ids
 
 
-def _numbered(domains: Domains, losses: Tensor) -> tuple[Tensor, Sequence[Name]]:
-    """Ids on the losses' device, and names; integers on a GPU are numbered there."""
-    if isinstance(domains, Tensor) and (torch.compiler.is_compiling() or domains.is_cuda):
-        if domains.shape != losses.shape or domains.dtype.is_floating_point:
-            raise DomainDataError(
-                f"domains must hold one integer per loss {tuple(losses.shape)}, got "
-                f"{domains.dtype} of shape {tuple(domains.shape)}."
-            )
-        found, inverse = torch.unique(domains.to(losses.device), return_inverse=True)
-        return inverse, tuple(domain_names(found.tolist()))
+def _numbered(domains: Domains, losses: Any) -> tuple[Any, Sequence[Name]]:
+    """Ids beside the losses, and names; integers on a GPU are numbered there."""
+    if is_tensor(losses) and is_tensor(domains):
+        torch = namespace(losses)
+        if torch.compiler.is_compiling() or domains.is_cuda:
+            if domains.shape != losses.shape or domains.dtype.is_floating_point:
+                raise DomainDataError(
+                    f"domains must hold one integer per loss {tuple(losses.shape)}, got "
+                    f"{domains.dtype} of shape {tuple(domains.shape)}."
+                )
+            found, inverse = torch.unique(domains.to(losses.device), return_inverse=True)
+            return inverse, tuple(domain_names(found.tolist()))
     numbered = number_domains(domains, rows=len(losses))
-    return torch.from_numpy(numbered.ids).to(losses.device), numbered.names
+    return _beside(losses, numbered.ids), numbered.names
+
+
+def _beside(losses: Any, ids: Any) -> Any:
+    """Ids in int64 where the losses are: a tensor on their device, or an array."""
+    if is_tensor(losses):
+        torch = namespace(losses)
+        return torch.as_tensor(ids).to(device=losses.device, dtype=torch.int64)
+    return as_array(ids).astype(np.int64, copy=False)
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """A tensor as an array, on the CPU and without a gradient."""
+    return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)

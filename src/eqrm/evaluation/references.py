@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eqrm.domains import Name
@@ -198,8 +197,7 @@ class Predicted:
             losses = class_losses(self.metric, label.astype(np.int64), predictions)
         else:
             losses = self.metric.of_arrays(label, predictions)
-        ids = torch.from_numpy(self.rows.domain)
-        found = domain_risks(torch.from_numpy(losses), ids, len(self.domains))
+        found = domain_risks(losses, self.rows.domain, len(self.domains))
         return MeasuredRisks.of(self.domains, found.counts, found.values, found.loss_variances)
 
     def skill(self, predictions: Array) -> Skill:

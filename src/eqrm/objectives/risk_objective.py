@@ -26,7 +26,7 @@ from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.training_warnings import BatchWatch
 from eqrm.predictors.base import Predictor
-from eqrm.risks import DomainRisks, checked_batch, domain_risks, variances_of
+from eqrm.risks import DomainRisks, checked_batch, checked_losses, domain_risks, variances_of
 
 
 class KernelResult(NamedTuple):
@@ -76,7 +76,7 @@ class RiskObjective(Objective):
                     self._batches.look(seen.values, seen.counts, None, self)
                 value: Tensor = OnTotals.apply(losses, ids, num_domains, kernel)  # type: ignore[no-untyped-call]
                 return value
-        risks = domain_risks(losses, domains, num_domains)
+        risks = domain_risks(torch.as_tensor(checked_losses(losses)), domains, num_domains)
         if torch.compiler.is_compiling():  # cannot trace the naming of errors
             return self._of_processes(risks)
         with naming_domains(risks.names):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from eqrm.data.tables.frames import in_memory
 from eqrm.domains import Name
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.metrics import as_numbers
-from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks, merged_moments, variances_of
 
 
@@ -26,8 +24,8 @@ class RiskAccumulator:
     domain may be split over processes and batches in any way.
 
     >>> gathered = RiskAccumulator()
-    >>> gathered.update(torch.tensor([0.1, 0.3]), ["Oslo", "Rome"])
-    >>> gathered.update(torch.tensor([0.5, 0.7]), ["Oslo", "Oslo"])
+    >>> gathered.update([0.1, 0.3], ["Oslo", "Rome"])
+    >>> gathered.update([0.5, 0.7], ["Oslo", "Oslo"])
     >>> risks = gathered.compute()
     >>> risks.domains, risks.counts.tolist(), risks.risks.round(3).tolist()
     (('Oslo', 'Rome'), [3, 1], [0.433, 0.3])
@@ -42,25 +40,24 @@ class RiskAccumulator:
         self._place: dict[Name, int] = {}
         self._sums: Numbers = np.zeros((3, 0))
 
-    def update(self, losses: Tensor | Any, domains: Any) -> None:
+    def update(self, losses: Any, domains: Any) -> None:
         """Add a batch: one loss per example (n,), and the domain of each.
 
-        Losses are float64 inside, whatever their type or device; no gradient is kept.
+        Tensors, arrays and lists are float64 inside, from any device; no gradient is kept.
         """
-        values = torch.from_numpy(as_numbers(in_memory(losses)))
+        values = as_numbers(in_memory(losses))
         if values.ndim == 1 and len(values) == len(domains) == 0:
             return
-        batch = domain_risks(values, domains.cpu() if isinstance(domains, Tensor) else domains)
-        bad = ~torch.isfinite(batch.values)
-        if bad.any():
-            name = batch.names[int(bad.nonzero()[0, 0])]
+        batch = domain_risks(values, domains)
+        bad = np.flatnonzero(~np.isfinite(batch.values))
+        if bad.size:
+            name = batch.names[bad[0]]
             raise DomainDataError(
                 f"A loss of domain {name!r} is NaN or infinite. The batch was not added: check "
                 "where the model produces such a loss."
             )
         squares = batch.squared_deviations(batch.values)
-        sums = torch.stack([batch.counts.to(torch.float64), batch.values, squares]).numpy()
-        self._add(list(batch.names), sums)
+        self._add(list(batch.names), np.stack([batch.counts, batch.values, squares]))
 
     def merge(self, other: RiskAccumulator) -> None:
         """Add what another accumulator gathered."""
@@ -69,12 +66,14 @@ class RiskAccumulator:
     def compute(self) -> MeasuredRisks:
         """The measured risks of all batches of all processes, ready for ``eqrm.evaluate``."""
         whole = self
-        if self.across_processes:
+        if self.across_processes and sys.modules.get("torch"):  # which has made the processes
+            from eqrm.objectives.risk_objective import messages_of_all
+
             whole = RiskAccumulator(across_processes=False)
             own = json.dumps([list(self._place), self._sums.tolist()])
             for names, sums in map(json.loads, messages_of_all(own.encode())):
                 whole._add(names, np.array(sums))
-        count, mean, squares = torch.from_numpy(whole._sums)
+        count, mean, squares = whole._sums
         return MeasuredRisks.of(list(whole._place), count, mean, variances_of(squares, count))
 
     def _add(self, names: list[Name], sums: Numbers) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eqrm.checks import is_missing
@@ -128,20 +127,19 @@ def _reduced(
     labels: NDArray[Any] | None,
     predictions: NDArray[Any],
 ) -> MeasuredRisks:
-    found = domain_risks(torch.from_numpy(np.ascontiguousarray(losses)), domains)
+    found = domain_risks(losses, domains)
     bad = np.flatnonzero(~np.isfinite(losses))
     if bad.size:
-        ids = found.ids.numpy()
         rows = [
             Row(
                 f"index {i}",
-                found.names[int(ids[i])],
+                found.names[int(found.ids[i])],
                 None if labels is None else labels[i : i + 1].tolist()[0],
                 predictions[i : i + 1].tolist()[0],
             )
             for i in bad[:SHOWN].tolist()
         ]
-        affected = [found.names[int(j)] for j in np.unique(ids[bad])]
+        affected = [found.names[int(j)] for j in np.unique(found.ids[bad])]
         refuse_rows(name, rows, int(bad.size), int(losses.size), affected, expected)
     risks = found.measured()
     refuse_if_never_right(name, risks, expected)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from eqrm.between_domains import between_domains, restricted_log_likelihood
+from eqrm.between_domains import between_arrays, restricted_log_likelihood
 from eqrm.evaluation.inference.certificates import domains_needed, quantile_bound
 from eqrm.evaluation.inference.nested.bounds import (
     POOLED,
@@ -251,9 +250,7 @@ def _at(inside: float, risks: Vector, ids: Any, noise: Vector) -> tuple[float, f
     means = np.bincount(ids, risks / variances) / weights
     own = np.log(variances).sum() + np.log(weights).sum()
     own += ((risks - means[ids]) ** 2 / variances).sum()
-    values, errors = torch.from_numpy(means), torch.from_numpy(1.0 / weights)
-    found = between_domains(values, errors)
-    between = float(found.variance)
-    centred = values - float(found.mean)
-    likelihood = restricted_log_likelihood(between, centred, errors) - 0.5 * float(own)
-    return likelihood, between, float(found.mean)
+    errors, equal = 1.0 / weights, np.full(means.size, 1.0 / means.size)
+    mean, between, _ = between_arrays(means, errors, equal)
+    likelihood = restricted_log_likelihood(between, means - mean, errors) - 0.5 * float(own)
+    return likelihood, between, mean

@@ -20,13 +20,14 @@ from linear.solver_worlds import lowest_by_lbfgs, paper_world, random_world
 
 PAPER_SIZE = """
 import json, resource, time
+import numpy as np
 from studies.linear_worlds import ExampleWorld, example_domains
 start = time.perf_counter()
 moments = ExampleWorld().sample_moments(example_domains(1000), 200_000, workers=2)
 seconds, cpu = time.perf_counter() - start, time.process_time()
 exact = ExampleWorld().population(example_domains(1000))
-spread = exact.covariance.diagonal(dim1=1, dim2=2).sqrt()
-error = (moments.covariance - exact.covariance).abs() / (spread[:, :, None] * spread[:, None])
+spread = np.sqrt(exact.covariance.diagonal(axis1=1, axis2=2))
+error = np.abs(moments.covariance - exact.covariance) / (spread[:, :, None] * spread[:, None])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 found = {"seconds": seconds, "cpu": cpu, "bytes": peak}
 print(json.dumps({**found, "error": float(error.max()) * 200_000**0.5}))

@@ -16,16 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from eqrm.execution import being_transformed
+from eqrm.arrays import detached
+from eqrm.execution import being_transformed, is_tensor, namespace
 
-OfRisks = Callable[[Tensor, Tensor | None], Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OfRisks = Callable[["Tensor", "Tensor | None"], "Tensor"]
 """An objective: from risks (m,) and their weights, or None, to a number."""
 
 PRIOR_FREEDOM = 200.0
@@ -93,10 +95,10 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     (implicit function theorem).
     """
     if weights is None:
-        weights = torch.full_like(risks, 1.0 / len(risks))
+        weights = namespace(risks).full_like(risks, 1.0 / len(risks))
     given = risks, variances, weights
     if not _for_numpy(risks) or any(each.requires_grad for each in given):
-        return _between(torch, *given)
+        return _between(namespace(risks), *given)
     found = between_arrays(*(each.numpy() for each in given))
     return Between(*(risks.new_tensor(each) for each in found))
 
@@ -115,20 +117,19 @@ def _for_numpy(values: Tensor) -> bool:
 
 def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
     """The same for arrays of the module ``xp``, torch or NumPy."""
-    fixed = torch.detach if xp is torch else np.asarray
     number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
-    pivot = fixed((weights * risks).sum())
-    unit = unit_of(xp, fixed(risks) - pivot, fixed(variances))
+    pivot = detached((weights * risks).sum())
+    unit = unit_of(xp, detached(risks) - pivot, detached(variances))
     deviations, noise = (risks - pivot) / unit, variances / unit / unit
     powers = xp.stack([weights, weights * deviations, weights * deviations**2], 1)
-    near, inside = _solution(xp, fixed(powers), fixed(noise), number)
+    near, inside = _solution(xp, detached(powers), detached(noise), number)
     score, slope, information = _score(near, powers, noise, number)
     # With a fixed slope the step is differentiable as the solution of ℓ'(V) = 0 is.
-    stepped = _stepped(xp, near, score, fixed(slope))
+    stepped = _stepped(xp, near, score, detached(slope))
     variance = xp.where(inside, stepped, 0.0)
     precisions = weights / (noise + xp.where(inside, variance, near))
     mean = pivot + unit * (precisions * deviations).sum() / precisions.sum()
-    error = fixed((2.0 / information) ** 0.5)
+    error = detached((2.0 / information) ** 0.5)
     return Between(mean, variance * unit * unit, error * unit * unit)
 
 
@@ -196,11 +197,11 @@ def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
 def _solution(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:
     """What :func:`_solved` finds, if possible with NumPy."""
     given = powers, variances, number
-    if xp is not torch or not _for_numpy(powers):
+    if xp is np or not _for_numpy(powers):
         return _solved(xp, *given)
     with np.errstate(all="ignore"):
         near, inside = _solved(np, *(each.detach().numpy() for each in given))
-    return torch.as_tensor(near), torch.as_tensor(inside)
+    return xp.as_tensor(near), xp.as_tensor(inside)
 
 
 def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:
@@ -238,7 +239,7 @@ def _cells(xp: Any, like: Any) -> tuple[Any, Any, Any]:
 
     Cells (GRID + 1, 2) are two shares; place 0, before the grid, and the last one have no width.
     """
-    device = {"device": like.device} if xp is torch else {}
+    device = {"device": like.device} if is_tensor(like) else {}
     share = xp.linspace(0.0, 1.0, GRID, dtype=like.dtype, **device)
     places = xp.arange(1, GRID + 1, **device)
     cells = xp.stack([xp.concatenate([share[:1], share]), xp.concatenate([share, share[-1:]])], 1)
@@ -261,9 +262,9 @@ def _binned(xp: Any, powers: Any, variances: Any, smallest: Any) -> tuple[Any, A
     largest = size.max()
     bins = size * ((BINS - 1) / xp.where(largest > TINY, largest, TINY))
     columns = [powers[:, 0], powers[:, 1], powers[:, 2], weights * variances]
-    if xp is torch:
-        zeros, places = powers.new_zeros(BINS), bins.to(torch.int64)
-        totals = [zeros.index_add(0, places, column) for column in columns]
+    if is_tensor(powers):
+        zeros, places = powers.new_zeros(BINS), bins.to(xp.int64)
+        totals: Any = [zeros.index_add(0, places, column) for column in columns]
     else:
         places = bins.astype(np.int64)
         totals = [np.bincount(places, column, BINS) for column in columns]
@@ -291,17 +292,19 @@ def denoised(of_risks: OfRisks, risks: Tensor, variances: Tensor, weights: Tenso
     """
     found = between_domains(risks, variances, weights)
     noisy = variances > 0.0
-    spread = torch.maximum(found.variance, _least_spread(found.variance, variances, weights))
-    spread = torch.where(noisy, spread, 1.0)
-    kept = torch.where(noisy, spread / (spread + variances), 1.0).sqrt()
+    xp = namespace(risks)
+    spread = xp.maximum(found.variance, _least_spread(found.variance, variances, weights))
+    spread = xp.where(noisy, spread, 1.0)
+    kept = xp.where(noisy, spread / (spread + variances), 1.0) ** 0.5
     return of_risks(found.mean + kept * (risks - found.mean), weights)
 
 
 def _least_spread(spread: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
     """The V of which typical noise, that of domains as they count in the mean, leaves 5%."""
-    scale = torch.where(spread > 0.0, spread, TINY * (weights * variances).sum())
-    precisions = weights / (variances + torch.where(scale > 0.0, scale, 1.0)).detach()
-    typical = (precisions * variances).sum() / precisions.sum()
+    xp = namespace(spread)
+    scale = xp.where(spread > 0.0, spread, TINY * (weights * variances).sum())
+    precisions = weights / (variances + xp.where(scale > 0.0, scale, 1.0)).detach()
+    typical: Tensor = (precisions * variances).sum() / precisions.sum()
     return typical * (SMALLEST_RELIABILITY / (1.0 - SMALLEST_RELIABILITY))
 
 
@@ -313,5 +316,7 @@ def reliability(risks: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
     """
     noise = (weights * variances).sum()
     spread = between_domains(risks, variances, weights).variance
-    share = spread / torch.where(noise > 0.0, spread + noise, 1.0)
-    return torch.where(noise > 0.0, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
+    xp = namespace(noise)
+    share = spread / xp.where(noise > 0.0, spread + noise, 1.0)
+    found: Tensor = xp.where(noise > 0.0, share.clamp(min=SMALLEST_RELIABILITY), 1.0)
+    return found

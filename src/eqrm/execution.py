@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
+
+from eqrm.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +33,14 @@ def namespace(values: object) -> Any:
     import torch
 
     return torch
+
+
+def torch_for(purpose: str) -> Any:
+    """torch, or an error that says what needs it."""
+    try:
+        return import_module("torch")
+    except ImportError:
+        raise MissingExtraError("torch", "torch", purpose) from None
 
 
 def thread_count() -> int:

@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from eqrm.arrays import Values
 from eqrm.checks import one_of
 from eqrm.distributions.empirical import Empirical
 from eqrm.distributions.gaussian import Gaussian, LogNormal
 from eqrm.distributions.kernel import KDE
-from eqrm.errors import LevelError, SettingError
+from eqrm.errors import EqrmWarning, LevelError, SettingError
 from eqrm.level import MEASURES, Level
 from eqrm.text import did_you_mean
 
@@ -39,6 +38,23 @@ DISTRIBUTIONS: dict[str, Estimator] = {
 
 UNBOUNDED = (Gaussian, KDE, LogNormal)
 """The distributions that have no quantile at the levels 0 and 1."""
+
+
+class QuantileBelowRisksWarning(EqrmWarning):
+    """The quantile that is minimised lies below every risk."""
+
+
+def warn_below_risks(level: Level, quantile: float, smallest: float, stacklevel: int = 1) -> bool:
+    """Warn where the quantile lies below the smallest risk; whether it does."""
+    if quantile < smallest:
+        warnings.warn(
+            f"The quantile at alpha = {level} is {quantile:.6g}, below the smallest "
+            f"risk {smallest:.6g}. Minimising it rewards risks that are far apart, and it "
+            "may have no minimum. Use distribution='empirical' or a higher alpha.",
+            QuantileBelowRisksWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return quantile < smallest
 
 
 def measured_distribution(measure: str, distribution: str | Estimator | None) -> str | Estimator:
@@ -103,7 +119,7 @@ def takes_weights(estimator: Estimator) -> bool:
 
 
 def estimate(
-    estimator: Estimator, risks: Tensor, weights: Tensor | None, options: dict[str, Any]
+    estimator: Estimator, risks: Values, weights: Values | None, options: dict[str, Any]
 ) -> Any:
     """The distribution of these risks; ``weights`` are passed only where there are any."""
     if weights is None:
@@ -111,16 +127,15 @@ def estimate(
     return estimator(risks, weights=weights, **options)
 
 
-def quantile_at(distribution: Any, level: Level) -> Tensor:
+def quantile_at(distribution: Any, level: Level) -> Values:
     """``icdf`` at a level; a distribution of torch's own takes α itself."""
-    value: Tensor
-    if isinstance(distribution, torch.distributions.Distribution):
+    if hasattr(distribution, "batch_shape"):
+        import torch
+
         if level.alpha == 1.0:
             raise LevelError(
                 f"alpha = {level} is 1 as a floating-point number, which is all that the icdf of "
                 f"{type(distribution).__name__} takes. Use one of eqrm's own distributions."
             )
-        value = distribution.icdf(torch.as_tensor(level.alpha))
-    else:
-        value = distribution.icdf(level)
-    return value
+        return distribution.icdf(torch.as_tensor(level.alpha))
+    return distribution.icdf(level)

@@ -84,7 +84,7 @@ class DomainRisks:
     def measured(self) -> MeasuredRisks:
         """The same as numbers: without a gradient, and without absent domains."""
         counts, *found = map(as_array, (self.counts, self.values, self.loss_variances))
-        present = np.flatnonzero(counts)
+        present = np.flatnonzero(counts).tolist()
         return MeasuredRisks.of(
             [self.names[i] for i in present], *(v[present] for v in (counts, *found))
         )
@@ -265,12 +265,14 @@ def domain_risks(losses: Any, domains: Domains, num_domains: int | None = None) 
         ids, names = _numbered(domains, losses)
     else:
         ids, names = _given_ids(domains, num_domains, losses), range(num_domains)
-    if is_tensor(losses):
-        values, counts = _means_of_tensors(losses, ids, len(names))
-    else:
-        counts = np.bincount(ids, minlength=len(names))
-        values = np.bincount(ids, losses, len(names)) / counts.clip(min=1)
+    means = _means_of_tensors if is_tensor(losses) else _means_of_arrays
+    values, counts = means(losses, ids, len(names))
     return DomainRisks(values, counts, names, num_domains is None, losses, ids)
+
+
+def _means_of_arrays(losses: Numbers, ids: Any, size: int) -> tuple[Numbers, Any]:
+    counts = np.bincount(ids, minlength=size)
+    return np.bincount(ids, losses, size) / counts.clip(min=1), counts
 
 
 def _means_of_tensors(losses: Tensor, ids: Tensor, size: int) -> tuple[Tensor, Tensor]:
@@ -295,8 +297,8 @@ def checked_batch(losses: Tensor, domains: Domains, num_domains: int) -> tuple[T
 def checked_losses(given: Any) -> Any:
     """A tensor as it is, or an array in float64, refused unless it is a vector of losses."""
     try:
-        losses = given if is_tensor(given) else np.asarray(given)
-        if not is_tensor(losses) and losses.dtype.kind not in "biufc":
+        losses: Any = given if is_tensor(given) else np.asarray(given)
+        if not is_tensor(given) and losses.dtype.kind not in "biufc":
             raise TypeError
     except (TypeError, ValueError, RuntimeError):
         kind = type(given).__name__
@@ -317,7 +319,7 @@ def checked_losses(given: Any) -> Any:
 def _given_ids(domains: Domains, num_domains: int, losses: Any) -> Any:
     if not POSITIVE_INTEGER.holds(num_domains):
         raise DomainDataError(f"num_domains must be {POSITIVE_INTEGER.words}, got {num_domains!r}.")
-    ids = domains if is_tensor(domains) else np.asarray(domains)
+    ids: Any = domains if is_tensor(domains) else np.asarray(domains)
     if "int" not in str(ids.dtype):
         raise DomainDataError(
             f"With num_domains, domains must be integer ids from 0, got {ids.dtype}."

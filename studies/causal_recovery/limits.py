@@ -6,9 +6,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from eqrm import LinearQRM
 from eqrm.linear import DomainMoments, LinearERM, LinearIRM, LinearVREx
@@ -28,21 +26,22 @@ class Solved:
     moments: DomainMoments
     decided: InvariantRisk
     path: Frontier
-    vrex: Tensor
-    irm: Tensor
+    vrex: Array
+    irm: Array
 
     @property
-    def eqrm(self) -> Tensor:
+    def eqrm(self) -> Array:
         """Coefficients (2,) at the deepest level."""
-        return self.path.coefficients[-1]
+        deepest: Array = self.path.coefficients[-1]
+        return deepest
 
     @property
     def distances(self) -> list[float]:
         """The distance of EQRM from the true predictor, by level; empty where there is none."""
         if self.case.truth is None:
             return []
-        truth = torch.tensor(self.case.truth, dtype=torch.float64)
-        return [float(value) for value in (self.path.coefficients - truth).norm(dim=1)]
+        away = self.path.coefficients - np.array(self.case.truth)
+        return [float(np.linalg.norm(each)) for each in away]
 
     @property
     def remaining_spread(self) -> float:
@@ -61,8 +60,8 @@ def solve_case(case: Case) -> Solved:
         moments=moments,
         decided=minimal_invariant_risk(case.variances(sigmas)),
         path=LinearQRM(fit_intercept=False).path(LEVELS, moments),
-        vrex=torch.from_numpy(_vrex_limit(moments)),
-        irm=torch.from_numpy(_irm_limit(moments)),
+        vrex=_vrex_limit(moments),
+        irm=_irm_limit(moments),
     )
 
 

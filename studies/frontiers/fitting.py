@@ -31,7 +31,7 @@ from eqrm.errors import SettingError
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.groups import Groups
 from eqrm.estimators.linear_fits import LogisticProblem, Scaling, standardised_moments
-from eqrm.estimators.network import Examples, new_network, train_network
+from eqrm.estimators.network_training import Examples, new_network, train_network
 from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.measures import MeanPlusVariance, MeasureOfRisks
 from eqrm.linear.solving.risk_functions import risk_quadratics

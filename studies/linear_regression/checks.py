@@ -86,7 +86,7 @@ def _check_risk_distributions(findings: RegressionFindings) -> list[Check]:
 
 def _check_coefficients(findings: RegressionFindings, settings: RegressionSettings) -> list[Check]:
     """C: coefficients approach (1, 0), and are those of the closed form up to sampling noise."""
-    found = findings.frontier.coefficients
+    found = torch.from_numpy(findings.frontier.coefficients)
     distance = (found - torch.tensor([1.0, 0.0], dtype=torch.float64)).norm(dim=1).tolist()
     exact = torch.stack([exact_coefficients(level, findings.variances) for level in LEVELS])
     off = (found - exact).abs().amax(dim=1)
@@ -128,9 +128,10 @@ def _check_without_sampling(
     """C once more, from the population moments of the same domains and deeper levels."""
     path = findings.exact_path
     exact = torch.stack([exact_coefficients(level, findings.variances) for level in path.levels])
-    off = float((path.coefficients - exact).abs().max())
+    found = torch.from_numpy(path.coefficients)
+    off = float((found - exact).abs().max())
     causal = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    distance = (path.coefficients - causal).norm(dim=1).tolist()
+    distance = (found - causal).norm(dim=1).tolist()
     return [
         Check(
             "without sampling noise: coefficients are those of the closed form",
@@ -172,7 +173,7 @@ def _check_quantile_curves(findings: RegressionFindings) -> list[Check]:
 def _check_bounds(findings: RegressionFindings) -> Check:
     """The CDF figure: at height α, the predictor trained for α has the leftmost curve."""
     table = findings.frontier.quantile_risks
-    best = table.argmin(dim=0).tolist()
+    best = table.argmin(axis=0).tolist()
     exceptions = [printed_level(LEVELS[j]) for j, i in enumerate(best) if i != j]
     return Check(
         "at each level the predictor trained for it has the lowest bound on risk",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,9 +72,9 @@ class RegressionFindings:
     timings: dict[str, float]
 
     @property
-    def spread(self) -> Tensor:
+    def spread(self) -> Any:
         """The standard deviation of the risk over training domains, by level (L,)."""
-        return self.frontier.risks.std(dim=1)
+        return self.frontier.risks.std(axis=1, ddof=1)
 
 
 def run_regression(
@@ -91,8 +92,8 @@ def run_regression(
     timings[f"solving {len(PATH_LEVELS)} levels"] = clock() - start
     frontier = LinearQRM().path(LEVELS, train)
     oracle = oracle_coefficients(train)
-    predictors = torch.cat([frontier.coefficients, oracle[None]])
-    intercepts = torch.cat([frontier.intercepts, torch.zeros(1, dtype=torch.float64)])
+    predictors = torch.cat([torch.from_numpy(frontier.coefficients), oracle[None]])
+    intercepts = np.append(frontier.intercepts, 0.0)
     tests = torch.tensor([variance_quantile(q) for q in TEST_QUANTILES], dtype=torch.float64)
     population = world.population(example_domains(settings.domains, seed))
     progress(0.93, "risk distributions")
@@ -141,7 +142,7 @@ def sample_domains(
 
 def oracle_coefficients(moments: DomainMoments) -> Tensor:
     """Least squares with X2 shuffled (2,): shuffling takes away its covariances, in expectation."""
-    covariance = moments.covariance.clone()
+    covariance = moments.covariance.copy()
     other = [0, 2]
     covariance[:, 1, other] = 0.0
     covariance[:, other, 1] = 0.0
@@ -150,7 +151,7 @@ def oracle_coefficients(moments: DomainMoments) -> Tensor:
 
 def density_curve(frontier: Frontier, index: int) -> DensityCurve:
     """PDF and CDF of one predictor's training risks (KDE, Gaussian-optimal)."""
-    kde = KDE(frontier.risks[index])
+    kde = KDE(torch.from_numpy(frontier.risks[index]))
     wide = torch.linspace(0, LARGEST_RISK_DRAWN, 300, dtype=torch.float64)
     low, high = (float(kde.quantile(Level(alpha))) for alpha in (0.0005, 0.9995))
     own = torch.linspace(low, high, 200, dtype=torch.float64)

@@ -61,7 +61,8 @@ def quantile_curves(
 ) -> QuantileCurves:
     """Estimate quantiles from random subsets of the domains (KDE, Silverman)."""
     index = LEVELS.index(Level(0.9))
-    risks, coefficients = frontier.risks[index], frontier.coefficients[index]
+    risks = torch.from_numpy(frontier.risks[index])
+    coefficients = torch.from_numpy(frontier.coefficients[index])
     of_all = _quantiles(risks[None])[0]
     variances = torch.tensor([variance_quantile(p) for p in PROBABILITIES], dtype=torch.float64)
     exact = exact_risk(coefficients, variances)

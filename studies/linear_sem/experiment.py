@@ -141,4 +141,4 @@ def _penalised(
 
 def _levels(moments: DomainMoments, wanted: Sequence[Level]) -> list[Floats]:
     """EQRM's coefficients for each level."""
-    return list(LinearQRM(fit_intercept=False).path(wanted, moments).coefficients.numpy())
+    return list(LinearQRM(fit_intercept=False).path(wanted, moments).coefficients)

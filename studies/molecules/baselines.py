@@ -114,7 +114,8 @@ def _logits(predictor: Predictor, data: DomainData) -> Tensor:
 
 
 def _risk_values(logits: Tensor, data: DomainData) -> Tensor:
-    return domain_risks(_losses(logits, data), data.domains, data.num_domains).values
+    values: Tensor = domain_risks(_losses(logits, data), data.domains, data.num_domains).values
+    return values
 
 
 def _losses(logits: Tensor, data: DomainData) -> Tensor:

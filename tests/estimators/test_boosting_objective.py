@@ -53,7 +53,7 @@ def test_the_gradient_is_a_finite_difference_of_the_quantile(alpha: float, weigh
     weights = weights if weighted else np.ones_like(weights)
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    gradient, _, found = table.gradient(margins, Goal.of(alpha).objective())
+    gradient, _, found = table.gradient(margins, Goal.of(alpha))
     assert found.value == pytest.approx(
         kde_quantile(exact_risks(margins, y, groups, weights), alpha), rel=1e-6
     )
@@ -78,7 +78,7 @@ def test_other_losses_have_a_gradient_that_is_a_finite_difference_too(loss: str)
     else:
         y, margins = rng.normal(size=6)[groups], rng.normal(size=60)
         table = DomainTable("squared", y, groups)
-    gradient, hessian, _ = table.gradient(margins, Goal.of(0.9).objective())
+    gradient, hessian, _ = table.gradient(margins, Goal.of(0.9))
 
     def quantile(at: np.ndarray) -> float:
         if loss == "squared":  # whose derivatives are those of a half of it
@@ -100,7 +100,7 @@ def test_the_gradient_keeps_negative_weights_and_the_hessian_is_positive() -> No
     X, y, groups, weights = binary_world()
     margins = 0.7 * X[:, 0]
     table = DomainTable("log-loss", y, groups, weights)
-    gradient, hessian, found = table.gradient(margins, Goal.of(0.9).objective())
+    gradient, hessian, found = table.gradient(margins, Goal.of(0.9))
     p = 1 / (1 + np.exp(-margins))
     v = np.maximum(np.abs(found.weights), 1 / 25)
     totals = np.bincount(groups, weights)
@@ -218,4 +218,4 @@ def test_margins_that_diverged_name_the_domain() -> None:
     margins[groups == 4] = np.nan
     table = DomainTable("log-loss", y, groups)
     with pytest.raises(DomainDataError, match=r"risk of domain 4 is not finite.*learning_rate"):
-        table.gradient(margins, Goal.of(0.9).objective())
+        table.gradient(margins, Goal.of(0.9))

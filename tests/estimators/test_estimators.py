@@ -18,7 +18,7 @@ import eqrm
 from eqrm import Level, LinearQRM, QRMClassifier, QRMRegressor
 from eqrm.errors import DomainDataError, LevelError, SettingError, TooFewDomainsError
 from eqrm.linear.linear_model import NotConvergedWarning
-from eqrm.objectives.training_warnings import QuantileBelowRisksWarning
+from eqrm.measures import QuantileBelowRisksWarning
 from estimators.worlds import World, classes_world, numbers_world
 
 

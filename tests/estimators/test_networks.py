@@ -10,7 +10,7 @@ import pytest
 from eqrm import QRMClassifier, QRMRegressor
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.groups import as_groups
-from eqrm.estimators.network import Examples
+from eqrm.estimators.network_training import Examples
 from estimators.worlds import World, classes_world, numbers_world
 
 

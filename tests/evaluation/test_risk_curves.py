@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from matplotlib.figure import Figure
 from scipy.stats import norm
 
@@ -15,7 +14,7 @@ RISKS = np.array([0.22, 0.3, 0.34, 0.52, 0.8])
 
 
 def test_smooth_curves_are_the_mixture_of_normals_with_its_quantile_marked() -> None:
-    kde = eqrm.KDE(torch.from_numpy(RISKS), bandwidth=0.1)
+    kde = eqrm.KDE(RISKS, bandwidth=0.1)
     density, distribution = draw_risk_distribution(kde, eqrm.Level(0.9)).axes
     (grid, pdf), (same, cdf) = (axes.get_lines()[0].get_data() for axes in (density, distribution))
     z = (np.asarray(grid)[:, None] - RISKS) / 0.1
@@ -30,7 +29,7 @@ def test_smooth_curves_are_the_mixture_of_normals_with_its_quantile_marked() -> 
 def test_step_curves_are_the_share_of_risks_at_or_below() -> None:
     axes = Figure().subplots()
     eqrm.evaluate(domains=range(5), losses=RISKS[::-1]).plot(axes)
-    figure = draw_risk_cdf(eqrm.KDE(torch.from_numpy(RISKS)), eqrm.Level(0.9))
+    figure = draw_risk_cdf(eqrm.KDE(RISKS), eqrm.Level(0.9))
     for line in (axes.get_lines()[0], figure.axes[0].get_lines()[0]):
         risks, heights = line.get_data()
         assert line.get_drawstyle() == "steps-post"

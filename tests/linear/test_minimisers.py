@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
@@ -59,7 +58,7 @@ def test_few_domains_end_with_equal_risks_of_least_mean(law: str, level: object)
     moments = random_world(2, 3, seed=0)
     constraint = {
         "type": "eq",
-        "fun": lambda p: float(np.diff(moments.risks(p[:3], p[3]).numpy())[0]),
+        "fun": lambda p: float(np.diff(moments.risks(p[:3], p[3]))[0]),
     }
     options = {"maxiter": 2000, "ftol": 1e-14}
     expected = minimize(
@@ -142,8 +141,8 @@ def test_a_path_holds_what_single_fits_find() -> None:
         model = LinearQRM(level, starts=6).fit(moments)
         assert frontier.values[i] == pytest.approx(model.value_, rel=1e-9)
         np.testing.assert_allclose(frontier.coefficients[i], model.coef_, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(frontier.quantile_risks.diagonal(), frontier.values)
-    torch.testing.assert_close(frontier.mean_risks, frontier.risks.mean(dim=1))
+    np.testing.assert_allclose(frontier.quantile_risks.diagonal(), frontier.values, rtol=1e-7)
+    np.testing.assert_allclose(frontier.mean_risks, frontier.risks.mean(axis=1))
     own = frontier.quantile_risks.diagonal()
     assert bool((own <= frontier.quantile_risks + 1e-9).all()), "each level wins its own column"
     assert bool(frontier.converged.all())

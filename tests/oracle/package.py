@@ -46,7 +46,6 @@ def _as_on_a_gpu() -> Iterator[None]:
     with (
         mock.patch.object(root_in_tensors, "may_look", _never),
         mock.patch.object(gradient, "may_look", _never),
-        mock.patch.object(one_row, "may_look", _never),
     ):
         yield
 

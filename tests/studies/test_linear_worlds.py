@@ -27,10 +27,10 @@ def test_the_world_has_the_moments_of_appendix_g() -> None:
 def test_samples_have_the_population_moments_within_their_error() -> None:
     world, domains, rows = ExampleWorld(), {"own": {}, "other": {"X2": 3.0, "Y": 0.5}}, 200_000
     sampled, exact = world.sample_moments(domains, rows, seed=1), world.population(domains)
-    spread = exact.covariance.diagonal(dim1=1, dim2=2).sqrt()
-    both = spread.unsqueeze(1) * spread.unsqueeze(2)
-    assert float((sampled.mean / spread).abs().max()) < 5 / rows**0.5
-    assert float(((sampled.covariance - exact.covariance) / both).abs().max()) < 10 / rows**0.5
+    spread = np.sqrt(exact.covariance.diagonal(axis1=1, axis2=2))
+    both = spread[:, None] * spread[:, :, None]
+    assert float(np.abs(sampled.mean / spread).max()) < 5 / rows**0.5
+    assert float(np.abs((sampled.covariance - exact.covariance) / both).max()) < 10 / rows**0.5
 
 
 def test_moments_are_those_of_the_rows_for_any_number_of_workers() -> None:
@@ -42,9 +42,9 @@ def test_moments_are_those_of_the_rows_for_any_number_of_workers() -> None:
     ]
     streamed = DomainMoments.from_batches(rows)
     one, three = (world.sample_moments(domains, 40_000, 2, workers) for workers in (1, 3))
-    assert torch.allclose(one.covariance, streamed.covariance, rtol=1e-12)
-    assert torch.equal(one.covariance, three.covariance)
-    assert not torch.equal(one.mean, world.sample_moments(domains, 40_000, seed=3).mean)
+    assert np.allclose(one.covariance, streamed.covariance, rtol=1e-12)
+    assert (one.covariance == three.covariance).all()
+    assert (one.mean != world.sample_moments(domains, 40_000, seed=3).mean).any()
 
 
 def test_different_domains_have_different_samples() -> None:

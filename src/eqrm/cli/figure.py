@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.cli.commands import inner_level, option, say
 from eqrm.errors import DomainDataError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 TEN_RISKS = "0.22 0.27 0.30 0.34 0.36 0.41 0.47 0.52 0.63 0.80"
 KINDS = ("risk-distribution", "risk-cdf")
@@ -59,10 +58,8 @@ def figure(
     )
 
 
-def read_risks(text: str) -> Tensor:
+def read_risks(text: str) -> NDArray[np.float64]:
     """Read risks from a list of numbers or from a file of them: shape (m,), float64."""
-    import torch
-
     words = text.replace(",", " ").split()
     if not all(map(_is_number, words)) and Path(text).is_file():
         try:
@@ -75,8 +72,8 @@ def read_risks(text: str) -> Tensor:
             "--risks must be numbers separated by commas or spaces, or a file of them, got "
             f"{wrong or text!r}."
         )
-    risks = torch.tensor([float(word) for word in words], dtype=torch.float64)
-    if bool(risks.isfinite().all()) and not bool((risks.max() - risks.min()) < 1e300):
+    risks = np.array([float(word) for word in words])
+    if np.isfinite(risks).all() and not np.ptp(risks / 2.0) < 0.5e300:
         raise DomainDataError("The risks differ by too many orders of magnitude to be drawn.")
     return risks
 

@@ -16,9 +16,8 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
+from eqrm.arrays import Values
 from eqrm.checks import POSITIVE
 from eqrm.distributions.kde.native import Array
 from eqrm.distributions.moments import moments
@@ -29,10 +28,11 @@ from eqrm.distributions.order_statistics import (
     row_median_distance,
 )
 from eqrm.errors import SettingError
+from eqrm.execution import is_tensor, namespace
 from eqrm.text import did_you_mean
 
-BandwidthFunction = Callable[[Tensor, Tensor], Tensor]
-Number = TypeVar("Number", float, Tensor)
+BandwidthFunction = Callable[[Values, Values], Values]
+Number = TypeVar("Number")
 
 
 UNBOUNDED = 1e200
@@ -93,23 +93,25 @@ class Bandwidth(ABC):
     forces_invariance: ClassVar[bool] = False
 
     @abstractmethod
-    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, risks: Values, weights: Values | None = None) -> Values:
         """The bandwidth, shape ``(..., 1)``, differentiable in ``risks`` (float64)."""
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
-        """The bandwidth of one row on the CPU and its derivatives; only of the package's own rules.
+        """The bandwidth of one row of an array and its slopes; only of the package's own rules.
 
         Weights are positive and sum to 1; None stands for equal ones.
         """
         raise NotImplementedError
 
     def of_rows(
-        self, risks: Tensor, weights: Tensor | None, wants_slope: bool
-    ) -> tuple[Tensor, Tensor | float]:
+        self, risks: Values, weights: Values | None, wants_slope: bool
+    ) -> tuple[Values, Values | float]:
         """The bandwidths without a graph, and ∂h/∂R_i by autograd where they are wanted (else 0).
 
         Each row's bandwidth follows from the risks of that row alone.
         """
+        import torch
+
         with torch.set_grad_enabled(wants_slope):
             leaf = risks.detach().requires_grad_(wants_slope)
             h = self(leaf, weights)
@@ -125,10 +127,10 @@ class SigmaRule(Bandwidth):
     forces_invariance: ClassVar[bool] = True
 
     def factor(self, effective: Number) -> Number:
-        factor: Number = self.constant * effective**-0.2
+        factor: Number = self.constant * effective**-0.2  # type: ignore[operator]
         return factor
 
-    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, risks: Values, weights: Values | None = None) -> Values:
         found = moments(risks, weights)
         return self.factor(found.effective) * found.std
 
@@ -146,13 +148,14 @@ class Silverman(Bandwidth):
 
     constant: float = 0.9
 
-    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, risks: Values, weights: Values | None = None) -> Values:
         found = moments(risks, weights)
         iqr = interquartile_range(risks, weights) / 1.34
-        spread = torch.where((iqr > 0) & (iqr < found.std), iqr, found.std)
+        xp = namespace(risks)
+        spread = xp.where((iqr > 0) & (iqr < found.std), iqr, found.std)
         bandwidth = SigmaRule(self.constant).factor(found.effective) * spread
         # Quartiles that differ by next to nothing must not round to kernels without a width.
-        return torch.where((spread > 0) & (bandwidth == 0), math.ulp(0.0), bandwidth)
+        return xp.where((spread > 0) & (bandwidth == 0), math.ulp(0.0), bandwidth)
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """As for σ̂ where it is smaller; else the derivatives of the two quartiles."""
@@ -171,9 +174,9 @@ class Silverman(Bandwidth):
 class MedianDistance(Bandwidth):
     """h = the median of |R_i − R_j| over i < j; the Gaussian-optimal rule when it is 0."""
 
-    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, risks: Values, weights: Values | None = None) -> Values:
         median = median_distance(risks, weights)
-        return torch.where(median == 0, GAUSSIAN_OPTIMAL(risks, weights), median)
+        return namespace(risks).where(median == 0, GAUSSIAN_OPTIMAL(risks, weights), median)
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         """½ or −½ at the risks of the two pairs in the middle."""
@@ -195,8 +198,8 @@ class Fixed(Bandwidth):
     def __post_init__(self) -> None:
         POSITIVE.check(self.value, "bandwidth")
 
-    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
-        return risks.new_full((*risks.shape[:-1], 1), self.value)
+    def __call__(self, risks: Values, weights: Values | None = None) -> Values:
+        return namespace(risks).full_like(risks[..., :1], self.value)
 
     def of_row(self, risks: Array, weights: Array | None) -> RowBandwidth:
         return RowBandwidth(fixed=self.value)
@@ -213,16 +216,19 @@ class UserRule(Bandwidth):
         """The function's own attribute of this name, False if it has none."""
         return bool(getattr(self.function, "forces_invariance", False))
 
-    def __call__(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
+    def __call__(self, risks: Values, weights: Values | None = None) -> Values:
+        xp = namespace(risks)
         if weights is None:
-            weights = torch.full_like(risks, 1.0 / risks.shape[-1])
-        value = torch.as_tensor(
-            self.function(risks, weights), dtype=risks.dtype, device=risks.device
-        )
+            weights = xp.full_like(risks, 1.0 / risks.shape[-1])
+        value = self.function(risks, weights)
+        if is_tensor(risks):
+            value = xp.as_tensor(value, dtype=risks.dtype, device=risks.device)
+        else:
+            value = np.asarray(value, dtype=risks.dtype)
         if value.shape == (*risks.shape[:-1], 1):
             return value
         if value.shape == risks.shape[:-1] or value.ndim == 0:
-            return value.expand(risks.shape[:-1]).unsqueeze(-1)
+            return xp.broadcast_to(value, risks.shape[:-1])[..., None]
         raise SettingError(
             f"The bandwidth function returned shape {tuple(value.shape)}; for risks of shape "
             f"{tuple(risks.shape)} it must return {tuple(risks.shape[:-1])}, one per row."

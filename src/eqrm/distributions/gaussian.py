@@ -4,66 +4,62 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
-
+from eqrm.arrays import Values, exp, log
 from eqrm.distributions import normal_tails
 from eqrm.distributions.base import LevelLike, RiskDistribution, standardised
 from eqrm.distributions.normal_tails import hazard, log_sf
+from eqrm.execution import namespace
 from eqrm.level import Level
 
 
 class Gaussian(RiskDistribution):
     """N(R̄, σ̂²) with σ̂ the sample standard deviation; a single point where σ̂ = 0.
 
-    >>> risks = torch.tensor([0.2, 0.3, 0.7], requires_grad=True)
-    >>> q = Gaussian(risks).quantile(0.9)
-    >>> q.backward()
-    >>> round(q.item(), 4), [round(g, 3) for g in risks.grad.tolist()]
-    (0.7391, [-0.151, 0.091, 1.06])
+    >>> float(Gaussian([0.2, 0.3, 0.7]).quantile(0.9).round(4))
+    0.7391
     """
 
-    def quantile(self, level: LevelLike) -> Tensor:
+    def quantile(self, level: LevelLike) -> Values:
         """R̄ + Φ⁻¹(α)·σ̂."""
         level = Level.of(level).interior("A normal law")
         found = self._moments
-        return self._finite((found.pivot + (found.mean_offset + level.z * found.std)).squeeze(-1))
+        return self._finite((found.pivot + (found.mean_offset + level.z * found.std))[..., 0])
 
-    def superquantile(self, level: LevelLike) -> Tensor:
+    def superquantile(self, level: LevelLike) -> Values:
         """R̄ + σ̂·φ(z)/(1−α) with z = Φ⁻¹(α)."""
         level = Level.of(level)
         if level.log_tail == 0.0:
             return self.mean
         excess = level.interior("A normal law").tail_mean
         found = self._moments
-        return self._finite((found.pivot + (found.mean_offset + excess * found.std)).squeeze(-1))
+        return self._finite((found.pivot + (found.mean_offset + excess * found.std))[..., 0])
 
-    def _standardise(self, x: Tensor | float) -> Tensor:
+    def _standardise(self, x: Values | float) -> Values:
         found = self._moments
         difference = self._points(x) - found.pivot - found.mean_offset
-        return standardised(difference, found.std).squeeze(-1)
+        return standardised(difference, found.std)[..., 0]
 
-    def cdf(self, x: Tensor | float) -> Tensor:
+    def cdf(self, x: Values | float) -> Values:
         """Φ((x − R̄)/σ̂)."""
         return self._back(normal_tails.sf(-self._standardise(x)))
 
-    def sf(self, x: Tensor | float) -> Tensor:
+    def sf(self, x: Values | float) -> Values:
         """Φ((R̄ − x)/σ̂)."""
         return self._back(normal_tails.sf(self._standardise(x)))
 
-    def log_sf(self, x: Tensor | float) -> Tensor:
+    def log_sf(self, x: Values | float) -> Values:
         """log Φ((R̄ − x)/σ̂)."""
         return self._back(normal_tails.log_sf(self._standardise(x)))
 
-    def log_prob(self, x: Tensor | float) -> Tensor:
+    def log_prob(self, x: Values | float) -> Values:
         """log φ((x − R̄)/σ̂) − log σ̂."""
         density = normal_tails.log_density(self._standardise(x))
-        return self._back(density - self._moments.std.squeeze(-1).log())
+        return self._back(density - log(self._moments.std[..., 0]))
 
     @property
-    def std(self) -> Tensor:
+    def std(self) -> Values:
         """σ̂, the sample standard deviation (divisor m−1)."""
-        return self._back(self._moments.std.squeeze(-1))
+        return self._back(self._moments.std[..., 0])
 
 
 class LogNormal(RiskDistribution):
@@ -87,14 +83,14 @@ class LogNormal(RiskDistribution):
 
     @property
     def _logarithms(self) -> Gaussian:
-        positive = torch.where(self.weights > 0, self._wide, 1.0)
-        return Gaussian(positive.log(), weights=self._given_weights, validate=self._validate)
+        positive = namespace(self._risks).where(self.weights > 0, self._wide, 1.0)
+        return Gaussian(log(positive), weights=self._given_weights, validate=self._validate)
 
-    def quantile(self, level: LevelLike) -> Tensor:
+    def quantile(self, level: LevelLike) -> Values:
         """exp(μ̂ + Φ⁻¹(α)·σ̂) with μ̂, σ̂ of the logarithms."""
-        return self._finite(self._logarithms.quantile(Level.of(level)).exp())
+        return self._finite(exp(self._logarithms.quantile(Level.of(level))))
 
-    def superquantile(self, level: LevelLike) -> Tensor:
+    def superquantile(self, level: LevelLike) -> Values:
         """exp(μ̂ + σ̂²/2)·Φ(σ̂ − z)/(1−α) with z = Φ⁻¹(α).
 
         In the tail it is the quantile times the ratio of φ/Φ at z and at z − σ̂: both logarithms
@@ -102,52 +98,52 @@ class LogNormal(RiskDistribution):
         """
         level = Level.of(level)
         if level.log_tail == 0.0:
-            return self._finite(self._log_mean.exp())
+            return self.mean
         z = level.interior("A log-normal law").z
         normal = self._logarithms
         beyond = z - normal.std
-        deep = beyond > 0.0
-        inside = torch.where(deep, beyond, 0.0)
-        ratio = hazard(torch.full_like(inside, z)).log() - hazard(inside).log()
+        xp, deep = namespace(beyond), beyond > 0.0
+        inside = xp.where(deep, beyond, 0.0)
+        ratio = log(hazard(xp.full_like(inside, z))) - log(hazard(inside))
         in_tail = normal.mean + z * normal.std + ratio
-        elsewhere = self._log_mean + log_sf(torch.where(deep, 0.0, beyond)) - level.log_tail
-        return self._finite(torch.where(deep, in_tail, elsewhere).exp())
+        elsewhere = self._log_mean + log_sf(xp.where(deep, 0.0, beyond)) - level.log_tail
+        return self._finite(exp(xp.where(deep, in_tail, elsewhere)))
 
     @property
-    def _log_mean(self) -> Tensor:
+    def _log_mean(self) -> Values:
         normal = self._logarithms
         return normal.mean + 0.5 * normal.std**2
 
     @property
-    def mean(self) -> Tensor:
+    def mean(self) -> Values:
         """exp(μ̂ + σ̂²/2)."""
-        return self._finite(self._log_mean.exp())
+        return self._finite(exp(self._log_mean))
 
     @property
-    def std(self) -> Tensor:
+    def std(self) -> Values:
         """mean · √(exp(σ̂²) − 1)."""
         variance = self._logarithms.std**2
-        positive = variance > 0
-        factor = torch.where(positive, torch.where(positive, variance, 1.0).expm1().sqrt(), 0.0)
-        return self._back(self._log_mean.exp() * factor)
+        xp, positive = namespace(variance), variance > 0
+        factor = xp.where(positive, xp.expm1(xp.where(positive, variance, 1.0)) ** 0.5, 0.0)
+        return self._back(exp(self._log_mean) * factor)
 
-    def _log_points(self, x: Tensor | float) -> tuple[Tensor, Tensor]:
-        point = self._points(x).squeeze(-1)
+    def _log_points(self, x: Values | float) -> tuple[Values, Values]:
+        point = self._points(x)[..., 0]
         inside = point > 0
-        return torch.where(inside, point, 1.0).log(), inside
+        return log(namespace(point).where(inside, point, 1.0)), inside
 
-    def cdf(self, x: Tensor | float) -> Tensor:
+    def cdf(self, x: Values | float) -> Values:
         """Φ((log x − μ̂)/σ̂), 0 for x ≤ 0."""
         logarithm, inside = self._log_points(x)
-        return self._back(torch.where(inside, self._logarithms.cdf(logarithm), 0.0))
+        return self._back(namespace(inside).where(inside, self._logarithms.cdf(logarithm), 0.0))
 
-    def log_sf(self, x: Tensor | float) -> Tensor:
+    def log_sf(self, x: Values | float) -> Values:
         """log Φ((μ̂ − log x)/σ̂), 0 for x ≤ 0."""
         logarithm, inside = self._log_points(x)
-        return self._back(torch.where(inside, self._logarithms.log_sf(logarithm), 0.0))
+        return self._back(namespace(inside).where(inside, self._logarithms.log_sf(logarithm), 0.0))
 
-    def log_prob(self, x: Tensor | float) -> Tensor:
+    def log_prob(self, x: Values | float) -> Values:
         """The normal log density of log x, minus log x; −∞ for x ≤ 0."""
         logarithm, inside = self._log_points(x)
         density = self._logarithms.log_prob(logarithm) - logarithm
-        return self._back(torch.where(inside, density, -math.inf))
+        return self._back(namespace(inside).where(inside, density, -math.inf))

@@ -6,29 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from eqrm.arrays import Values, detached, log, special
 from eqrm.checks import one_of
 from eqrm.distributions import normal_tails
 from eqrm.distributions.bandwidths import (
     Bandwidth,
     BandwidthFunction,
     SigmaRule,
+    UserRule,
     resolve_bandwidth,
 )
 from eqrm.distributions.base import LevelLike, RiskDistribution, standardised
-from eqrm.distributions.kde.gradient import (
-    centres_and_root,
-    compiled_quantile,
-    kde_quantile,
-    knows_its_slope,
-    quantile_by_composition,
-    relative_tails,
-    wide_enough,
-)
+from eqrm.distributions.kde.one_row import quantile_of_one
+from eqrm.distributions.kde.shares import centres_of, relative_tails, tail_mean, wide_enough
+from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError
-from eqrm.execution import being_transformed
+from eqrm.execution import being_transformed, is_tensor, namespace
 from eqrm.level import Level
 
 GRADIENTS = ("implicit", "bisection")
@@ -49,6 +44,7 @@ class KDE(RiskDistribution):
     plus Φ⁻¹(α)·∂h/∂R. The value is the exact one. For three or more domains it points elsewhere
     than the true gradient.
 
+    >>> import torch
     >>> risks = torch.tensor([0.2, 0.3, 0.7], requires_grad=True)
     >>> q = KDE(risks).quantile(0.9)
     >>> q.backward()
@@ -58,10 +54,10 @@ class KDE(RiskDistribution):
 
     def __init__(
         self,
-        risks: Tensor | Sequence[float],
+        risks: Values | Sequence[float],
         bandwidth: str | float | Bandwidth | BandwidthFunction = "gaussian-optimal",
         *,
-        weights: Tensor | Sequence[float] | None = None,
+        weights: Values | Sequence[float] | None = None,
         gradient: str = "implicit",
         validate: bool | None = None,
     ) -> None:
@@ -75,42 +71,56 @@ class KDE(RiskDistribution):
         return self._rule
 
     @property
-    def bandwidth(self) -> Tensor:
+    def bandwidth(self) -> Values:
         """h, shape ``risks.shape[:-1]``, differentiable in the risks."""
-        return self._back(self._h.squeeze(-1))
+        return self._back(self._h[..., 0])
 
     @property
-    def _h(self) -> Tensor:
+    def _h(self) -> Values:
         bandwidth = self._rule(self._wide, self._given_weights)
-        if self._validate and not bool(((bandwidth >= 0) & bandwidth.isfinite()).all()):
+        finite = namespace(bandwidth).isfinite(bandwidth)
+        if self._validate and not bool(((bandwidth >= 0) & finite).all()):
             raise DomainDataError(
-                f"The bandwidth is {bandwidth.detach().flatten().tolist()[:5]}; it must be finite "
+                f"The bandwidth is {detached(bandwidth).flatten().tolist()[:5]}; it must be finite "
                 "and not negative. Check the bandwidth rule, and the risks for extreme values."
             )
         return bandwidth
 
-    def quantile(self, level: LevelLike) -> Tensor:
+    def quantile(self, level: LevelLike) -> Values:
         """F⁻¹(α), differentiable in the risks with the exact gradient (Algorithm 1).
 
         Equal risks (or one domain) give that risk, with the gradient p_i for each domain.
         """
         level = Level.of(level).interior("A kernel density estimate")
+        if not is_tensor(self._risks):
+            rule = None if isinstance(self._rule, UserRule) else self._rule
+            h = None if rule else self._h
+            return self._finite(_of_rows(self._risks, h, self._given_weights, rule, level))
+        import torch
+
+        from eqrm.distributions.kde.gradient import (
+            compiled_quantile,
+            kde_quantile,
+            knows_its_slope,
+            quantile_by_composition,
+        )
+
         if self._gradient == "bisection":
-            return self._finite(self._quantile_with_published_gradient(level).squeeze(-1))
+            return self._finite(self._quantile_with_published_gradient(level)[..., 0])
         if being_transformed():
             if not torch._C._are_functorch_transforms_active():
-                rule = self._rule if isinstance(self._rule, SigmaRule) else self._h
-                return compiled_quantile(self._risks, rule, self._raw_weights, level)
+                given = self._rule if isinstance(self._rule, SigmaRule) else self._h
+                return compiled_quantile(self._risks, given, self._raw_weights, level)
             composed = quantile_by_composition(self._moments, self._h, self.weights, level)
-            return self._back(composed.squeeze(-1))
-        bandwidth: Bandwidth | Tensor = self._rule
+            return self._back(composed[..., 0])
+        bandwidth: Bandwidth | Values = self._rule
         if not knows_its_slope(self._rule, self._risks):
             bandwidth = self._h
             if self._validate and bandwidth.requires_grad:
                 bandwidth.register_hook(self._refuse_large_slopes)
         return self._finite(kde_quantile(self._risks, bandwidth, self._raw_weights, level))
 
-    def _refuse_large_slopes(self, slopes: Tensor) -> None:
+    def _refuse_large_slopes(self, slopes: Values) -> None:
         """Refuse dq/dh with which the graph of h would overflow: it multiplies by the spread."""
         size = float(self._wide.detach().abs().max())
         if not float(slopes.detach().abs().max()) * size < LARGEST_PRODUCT:
@@ -119,24 +129,26 @@ class KDE(RiskDistribution):
                 "The result is too large: pass the risks in smaller units."
             )
 
-    def _quantile_with_published_gradient(self, level: Level) -> Tensor:
-        risks, bandwidth = self._wide, self._h
+    def _quantile_with_published_gradient(self, level: Level) -> Values:
+        from eqrm.distributions.kde.gradient import kde_quantile, quantile_by_composition
+
+        risks, bandwidth, xp = self._wide, self._h, namespace(self._risks)
         if being_transformed():
             exact = quantile_by_composition(self._moments, bandwidth, self.weights, level).detach()
         else:
             given, h = self._given_weights, bandwidth.detach()
             exact = kde_quantile(risks.detach(), h, given, level).unsqueeze(-1)
         present = self.weights > 0
-        smallest = torch.where(present, risks, math.inf).amin(-1, keepdim=True)
-        largest = torch.where(present, risks, -math.inf).amax(-1, keepdim=True)
+        smallest = xp.amin(xp.where(present, risks, math.inf), axis=-1, keepdims=True)
+        largest = xp.amax(xp.where(present, risks, -math.inf), axis=-1, keepdims=True)
         reach = (largest - smallest).detach()
         top = (largest + bandwidth * level.z).detach()
-        share = torch.where(reach > 0, (top - exact) / torch.where(reach > 0, reach, 1.0), 0.5)
+        share = xp.where(reach > 0, (top - exact) / xp.where(reach > 0, reach, 1.0), 0.5)
         share = share.clamp(0.0, 1.0)
         published = share * smallest + (1.0 - share) * largest + bandwidth * level.z
         return published + (exact - published).detach()
 
-    def superquantile(self, level: LevelLike) -> Tensor:
+    def superquantile(self, level: LevelLike) -> Values:
         """E[risk | risk > q] = Σ v_i (R_i + h·φ(z_i)/Φ(−z_i)) with v_i ∝ p_i Φ(−z_i)."""
         level = Level.of(level)
         if level.log_tail == 0.0:
@@ -144,81 +156,86 @@ class KDE(RiskDistribution):
         level = level.interior("A kernel density estimate")
         found = self._moments
         bandwidth = wide_enough(self._h, found)
-        centres, root = centres_and_root(found, bandwidth, self.weights, level)
+        centres, root = self._centres_and_root(found, bandwidth, level)
         z = root - centres
-        log_weights = self.weights.log().expand(z.shape)
+        log_weights = namespace(z).broadcast_to(log(self.weights), z.shape)
         if level.log_tail < DEEP:
             shares = relative_tails(centres, log_weights, root)
         else:
-            shares = (log_weights + normal_tails.log_sf(z)).softmax(-1)
-        excess: Tensor = _TailMean.apply(  # type: ignore[no-untyped-call]
-            found.centred, bandwidth, shares, normal_tails.hazard(z)
-        )
-        return self._finite((found.pivot + (found.mean_offset + excess)).squeeze(-1))
+            shares = special(z).softmax(log_weights + normal_tails.log_sf(z), axis=-1)
+        parts = found.centred, bandwidth, shares, normal_tails.hazard(z)
+        if is_tensor(z):
+            from eqrm.distributions.kde.gradient import TailMean
 
-    def _standardised(self, x: Tensor | float) -> Tensor:
+            excess = TailMean.apply(*parts)  # type: ignore[no-untyped-call]
+        else:
+            excess = tail_mean(*parts)
+        return self._finite((found.pivot + (found.mean_offset + excess))[..., 0])
+
+    def _centres_and_root(
+        self, found: Moments, bandwidth: Values, level: Level
+    ) -> tuple[Values, Values]:
+        """y_i = (R_i − R̄)/h and t = (q − R̄)/h; where h = 0, the risks are equal and y = 0."""
+        if is_tensor(bandwidth):
+            from eqrm.distributions.kde.gradient import centres_and_root
+
+            return centres_and_root(found, bandwidth, self.weights, level)
+        centres = centres_of(found, bandwidth)
+        # Roots are quantiles for kernels of width 1.
+        roots = _of_rows(centres, np.ones_like(bandwidth), self._given_weights, None, level)
+        return centres, roots[..., None]
+
+    def _standardised(self, x: Values | float) -> Values:
         found = self._moments
         difference = self._points(x) - found.pivot - found.mean_offset - found.centred
         return standardised(difference, self._h)
 
-    def cdf(self, x: Tensor | float) -> Tensor:
+    def cdf(self, x: Values | float) -> Values:
         """Σ p_i Φ((x − R_i)/h)."""
         z = self._standardised(x)
-        return self._back((self.weights * normal_tails.sf(-z)).sum(-1))
+        return self._back((self.weights * normal_tails.sf(-z)).sum(axis=-1))
 
-    def sf(self, x: Tensor | float) -> Tensor:
+    def sf(self, x: Values | float) -> Values:
         """Σ p_i Φ((R_i − x)/h)."""
         z = self._standardised(x)
-        return self._back((self.weights * normal_tails.sf(z)).sum(-1))
+        return self._back((self.weights * normal_tails.sf(z)).sum(axis=-1))
 
-    def log_sf(self, x: Tensor | float) -> Tensor:
+    def log_sf(self, x: Values | float) -> Values:
         """log P(risk > x), exact in both tails."""
         z = self._standardised(x)
-        in_upper = (self.weights.log() + normal_tails.log_sf(z)).logsumexp(-1)
+        xp = namespace(z)
+        in_upper = special(z).logsumexp(log(self.weights) + normal_tails.log_sf(z), axis=-1)
         # Near S = 1 the sum of lower tails has the digits: log S = log1p(-F).
-        lower = (self.weights * normal_tails.sf(-z)).sum(-1)
+        lower = (self.weights * normal_tails.sf(-z)).sum(axis=-1)
         small = lower < 0.5
-        return self._back(
-            torch.where(small, torch.log1p(-torch.where(small, lower, 0.0)), in_upper)
-        )
+        return self._back(xp.where(small, xp.log1p(-xp.where(small, lower, 0.0)), in_upper))
 
-    def log_prob(self, x: Tensor | float) -> Tensor:
+    def log_prob(self, x: Values | float) -> Values:
         """log f(x), f(x) = Σ p_i φ((x − R_i)/h)/h."""
-        kernels = self.weights.log() + normal_tails.log_density(self._standardised(x))
-        return self._back(kernels.logsumexp(-1) - self._h.squeeze(-1).log())
+        kernels = log(self.weights) + normal_tails.log_density(self._standardised(x))
+        return self._back(special(kernels).logsumexp(kernels, axis=-1) - log(self._h[..., 0]))
 
     @property
-    def std(self) -> Tensor:
+    def std(self) -> Values:
         """√(Σp_i(R_i − R̄)² + h²)."""
-        found, bandwidth = self._moments, self._h
-        share = (1.0 - 1.0 / found.effective).clamp(min=0.0)
-        scale = torch.maximum(found.std, bandwidth).detach()
+        found, bandwidth, xp = self._moments, self._h, namespace(self._risks)
+        share = xp.clip(1.0 - 1.0 / found.effective, 0.0, None)
+        scale = detached(xp.maximum(found.std, bandwidth))
         positive = scale > 0
-        scale = torch.where(positive, scale, 1.0)
+        scale = xp.where(positive, scale, 1.0)
         variance = share * (found.std / scale) ** 2 + (bandwidth / scale) ** 2
-        root = torch.where(positive, scale * torch.where(positive, variance, 1.0).sqrt(), 0.0)
-        return self._finite(root.squeeze(-1))
+        root = xp.where(positive, scale * xp.where(positive, variance, 1.0) ** 0.5, 0.0)
+        return self._finite(root[..., 0])
 
 
-class _TailMean(torch.autograd.Function):
-    """Σ v_i (x_i + h·r_i), with the gradient v in x and Σ v_i r_i in h, and none through v and r.
-
-    v and r depend on x and h too, but what flows through them adds up to 0: the superquantile is
-    the least value of q + E[risk − q]₊/(1−α), so that it does not change with its own quantile.
-    Computed, it would be a difference of numbers of the size of z², and in the end NaN.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(centred: Tensor, bandwidth: Tensor, shares: Tensor, rates: Tensor) -> Tensor:
-        return (shares * (centred + bandwidth * rates)).sum(-1, keepdim=True)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs[2:])
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
-        shares, rates = ctx.saved_tensors  # of their own graph, for second derivatives
-        return slope * shares, slope * (shares * rates).sum(-1, keepdim=True), None, None
+def _of_rows(
+    risks: Values, bandwidth: Values | None, weights: Values | None, rule: Any, level: Level
+) -> Values:
+    """The quantile of each row of an array, by a rule or at given bandwidths (..., 1)."""
+    values = np.empty(risks.shape[:-1])
+    shares = None if weights is None else np.broadcast_to(weights, risks.shape)
+    for place in np.ndindex(values.shape):
+        h = None if bandwidth is None else float(bandwidth[place][0])
+        own = None if shares is None else shares[place]
+        values[place] = quantile_of_one(risks[place], h, own, rule, level, False).value
+    return values

@@ -7,17 +7,28 @@ follows from the sort.
 from __future__ import annotations
 
 import math
+import sys
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
+from eqrm.arrays import (
+    Values,
+    as_array,
+    detached,
+    in_type,
+    pairs,
+    ranks,
+    replaced,
+    sums_of_groups,
+    taken,
+)
 from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.native import Array
+from eqrm.execution import is_tensor, namespace
 
 Indices = npt.NDArray[np.int64]
 RowStatistic = tuple[float, Indices, Array]
@@ -36,104 +47,104 @@ ALMOST_ALL, MANY = 0.99, 1024
 pairs are formed instead, unless they are too many."""
 
 
-def linear_mix(risks: Tensor, weights: Tensor | None, alpha: float) -> Tensor:
+def linear_mix(risks: Values, weights: Values | None, alpha: float) -> Values:
     """Weights over the sorted risks of the linearly interpolated α-quantile.
 
     For equal weights (None) this is the usual interpolation at position α(m−1) (numpy's
     ``linear``). With weights p it spreads a window of width 1/n over the cumulative
     weights, n = 1/Σp², so that a domain of weight 0 is ignored (Akinshin 2023).
 
-    >>> linear_mix(torch.zeros(5, dtype=torch.float64), None, 0.3)
-    tensor([0.0000, 0.8000, 0.2000, 0.0000, 0.0000], dtype=torch.float64)
+    >>> linear_mix(np.zeros(5), None, 0.3).round(6)
+    array([0. , 0.8, 0.2, 0. , 0. ])
     """
+    xp = namespace(risks)
     if weights is None:
         position = alpha * (risks.shape[-1] - 1)
-        steps = torch.arange(risks.shape[-1], dtype=torch.float64, device=risks.device)
-        return (1.0 - (steps - position).abs()).clamp(min=0.0).expand(risks.shape)
-    effective = 1.0 / (weights * weights).sum(-1, keepdim=True)
+        return xp.broadcast_to(xp.clip(1.0 - abs(ranks(risks) - position), 0.0, None), risks.shape)
+    effective = 1.0 / (weights * weights).sum(axis=-1, keepdims=True)
     start = alpha * (effective - 1.0) / effective
-    upper = weights.cumsum(-1)
+    upper = xp.cumsum(weights, axis=-1)
     # The window's end is 1 at alpha = 1; rounding of the cumulative sum must not lose it.
     upper = upper / upper[..., -1:]
-    reached = ((upper - start) * effective).clamp(0.0, 1.0)
-    mix = torch.diff(reached, prepend=torch.zeros_like(reached[..., :1]))
+    reached = xp.clip((upper - start) * effective, 0.0, 1.0)
+    mix = xp.diff(reached, prepend=xp.zeros_like(reached[..., :1]))
     # What is left of 0 after rounding the cumulative sums is dropped.
-    slack = 8.0 * torch.finfo(mix.dtype).eps * mix.shape[-1]
-    kept = torch.where(mix > slack, mix, 0.0)
-    return kept / kept.sum(-1, keepdim=True)
+    slack = 8.0 * sys.float_info.epsilon * mix.shape[-1]
+    kept = xp.where(mix > slack, mix, 0.0)
+    return kept / kept.sum(axis=-1, keepdims=True)
 
 
-def tail_mix(risks: Tensor, weights: Tensor | None, tail: float) -> Tensor:
+def tail_mix(risks: Values, weights: Values | None, tail: float) -> Values:
     """Weights over the sorted risks of the mean of the worst ``tail`` share of domains."""
+    xp = namespace(risks)
     if weights is None:
         size = risks.shape[-1]
-        above = torch.arange(size - 1, -1, -1, dtype=torch.float64, device=risks.device)
-        taken = (tail * size - above).clamp(0.0, 1.0)
-        return (taken / taken.sum()).expand(risks.shape)
-    from_top = weights.flip(-1).cumsum(-1)
-    taken = (from_top / from_top[..., -1:]).clamp(max=tail)
-    mix = torch.diff(taken, prepend=torch.zeros_like(taken[..., :1])).flip(-1)
-    return mix / mix.sum(-1, keepdim=True)
+        share = xp.clip(tail * size - (size - 1.0 - ranks(risks)), 0.0, 1.0)
+        return xp.broadcast_to(share / share.sum(), risks.shape)
+    from_top = xp.cumsum(xp.flip(weights, (-1,)), axis=-1)
+    share = xp.clip(from_top / from_top[..., -1:], None, tail)
+    mix = xp.flip(xp.diff(share, prepend=xp.zeros_like(share[..., :1])), (-1,))
+    return mix / mix.sum(axis=-1, keepdims=True)
 
 
-def step_mix(risks: Tensor, weights: Tensor | None, alpha: float, tail: float) -> Tensor:
+def step_mix(risks: Values, weights: Values | None, alpha: float, tail: float) -> Values:
     """1 at the place in sorted order of inf{r : F(r) ≥ α}, the paper's quantile.
 
     Where F reaches α up to the rounding error of the sum of weights, it has reached it.
     """
-    steps = torch.arange(risks.shape[-1], device=risks.device)
+    xp, steps = namespace(risks), ranks(risks)
     if weights is None:
         place = equal_step_index(risks.shape[-1], alpha, tail)
-        return (steps == place).to(risks.dtype).expand(risks.shape)
-    slack = 4.0 * torch.finfo(weights.dtype).eps * weights.shape[-1] ** 0.5
+        return xp.broadcast_to(xp.where(steps == place, 1.0, 0.0 * steps), risks.shape)
+    slack = 4.0 * sys.float_info.epsilon * weights.shape[-1] ** 0.5
     # F = 1 - (weight above): near alpha = 1 only the second form keeps its digits.
     if alpha <= 0.5:
-        reached = weights.cumsum(-1) >= alpha - slack
+        reached = xp.cumsum(weights, axis=-1) >= alpha - slack
     else:
-        above = weights.flip(-1).cumsum(-1).flip(-1) - weights
+        above = xp.flip(xp.cumsum(xp.flip(weights, (-1,)), axis=-1), (-1,)) - weights
         reached = above <= tail + slack * min(1.0, 2.0 * tail)
-    return (steps == first_true(reached & (weights > 0))).to(risks.dtype)
+    return xp.where(steps == first_true(reached & (weights > 0)), 1.0, 0.0 * steps)
 
 
-def first_true(condition: Tensor) -> Tensor:
+def first_true(condition: Values) -> Values:
     """Index (..., 1) of the first True in each row."""
-    # In float64, because torch 2.11 cannot compile the smallest of these integers on a GPU.
-    steps = torch.arange(condition.shape[-1], dtype=torch.float64, device=condition.device)
-    last = condition.shape[-1] - 1.0
-    return torch.where(condition, steps, last).amin(-1, keepdim=True).to(torch.int64)
+    xp, last = namespace(condition), condition.shape[-1] - 1.0
+    place = xp.amin(xp.where(condition, ranks(condition), last), axis=-1, keepdims=True)
+    return in_type(place, xp.int64)
 
 
-def share_among_ties(risks: Tensor, weights: Tensor | None, mix: Tensor) -> Tensor:
+def share_among_ties(risks: Values, weights: Values | None, mix: Values) -> Values:
     """The same mix of sorted risks with the share of equal ones split among them by their weights.
 
     The quantile does not change; its gradient no longer depends on how a sort orders ties.
 
-    >>> share_among_ties(torch.tensor([1.0, 1.0, 2.0]), None, torch.tensor([0.0, 1.0, 0.0]))
-    tensor([0.5000, 0.5000, 0.0000])
+    >>> share_among_ties(np.array([1.0, 1.0, 2.0]), None, np.array([0.0, 1.0, 0.0]))
+    array([0.5, 0.5, 0. ])
     """
-    risks = risks.detach()
-    new = torch.ones_like(risks, dtype=torch.int64)
-    new[..., 1:] = (risks[..., 1:] != risks[..., :-1]).to(torch.int64)
-    group = new.cumsum(-1) - 1
-    zeros = torch.zeros_like(mix)
-    each = torch.ones_like(mix) if weights is None else weights.expand(mix.shape)
-    shares = zeros.scatter_add(-1, group, mix).gather(-1, group)
-    total = zeros.scatter_add(-1, group, each).gather(-1, group)
-    return torch.where(total > 0, shares * each / total, 0.0)
+    xp, risks = namespace(mix), detached(risks)
+    new = xp.ones_like(risks, dtype=xp.int64)
+    new[..., 1:] = in_type(risks[..., 1:] != risks[..., :-1], xp.int64)
+    group = xp.cumsum(new, axis=-1) - 1
+    own = xp.ones_like(mix) if weights is None else xp.broadcast_to(weights, mix.shape)
+    shares, total = sums_of_groups(mix, group), sums_of_groups(own, group)
+    positive = total > 0
+    return xp.where(positive, shares * own / xp.where(positive, total, 1.0), 0.0)
 
 
-def interquartile_range(risks: Tensor, weights: Tensor | None = None) -> Tensor:
+def interquartile_range(risks: Values, weights: Values | None = None) -> Values:
     """The range between the linearly interpolated quartiles, shape ``(..., 1)``."""
-    values, order = risks.sort(-1)
-    given = None if weights is None else weights.expand(risks.shape).gather(-1, order)
+    xp = namespace(risks)
+    order = xp.argsort(detached(risks), -1)
+    values = taken(risks, order)
+    given = None if weights is None else taken(xp.broadcast_to(weights, risks.shape), order)
     mix, lower = _between_quartiles(values, given)
     # Differences to a value of the lower quartile keep the digits of nearly equal risks, and are
     # 0 where both quartiles are the same value.
-    origin = values.detach().gather(-1, first_true(lower > 0.0))
-    return (mix * (values - origin)).sum(-1, keepdim=True)
+    origin = taken(detached(values), first_true(lower > 0.0))
+    return (mix * (values - origin)).sum(axis=-1, keepdims=True)
 
 
-def _between_quartiles(risks: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+def _between_quartiles(risks: Values, weights: Values | None) -> tuple[Values, Values]:
     """The mix of sorted risks that makes the interquartile range, and that of the lower quartile.
 
     The first sums to 0 to the last digit of its parts: a domain with nearly all the weight makes
@@ -143,21 +154,21 @@ def _between_quartiles(risks: Tensor, weights: Tensor | None) -> tuple[Tensor, T
     mix = linear_mix(risks, weights, 0.75) - lower
     if weights is None:
         return mix, lower
-    heaviest = lower.argmax(-1, keepdim=True)
-    others = mix.scatter(-1, heaviest, 0.0)
-    return others.scatter(-1, heaviest, -others.sum(-1, keepdim=True)), lower
+    heaviest = namespace(lower).argmax(lower, axis=-1, keepdims=True)
+    others = replaced(mix, heaviest, 0.0)
+    return replaced(others, heaviest, -others.sum(axis=-1, keepdims=True)), lower
 
 
 def row_interquartile_range(values: Array, weights: Array | None) -> RowStatistic:
-    """:func:`interquartile_range` of one row on the CPU, and its derivative."""
+    """:func:`interquartile_range` of one row of an array, and its derivative."""
     if weights is None:
         ranks, shares = _quartile_ranks(values.size)
         places, first = values.argpartition(ranks)[ranks], 0
     else:
         places = values.argsort()
-        given = torch.from_numpy(weights[places])
-        mix, lower = _between_quartiles(given, given)
-        shares, first = mix.numpy(), int(first_true(lower > 0))
+        given = weights[places]
+        shares, lower = _between_quartiles(given, given)
+        first = int((lower > 0.0).argmax())
     chosen = values[places]
     with np.errstate(over="ignore", invalid="ignore"):  # risks too far apart, refused later
         return float(shares.dot(chosen - chosen[first])), places, shares
@@ -172,57 +183,59 @@ def _quartile_ranks(size: int) -> tuple[Indices, Array]:
     return np.array(ranks), np.array([beyond[0] - 1.0, -beyond[0], 1.0 - beyond[1], beyond[1]])
 
 
-def median_distance(risks: Tensor, weights: Tensor | None = None) -> Tensor:
+def median_distance(risks: Values, weights: Values | None = None) -> Values:
     """Weighted median of |R_i − R_j| over i < j with weights p_i·p_j, shape ``(..., 1)``.
 
     Between two middle distances their mean. Up to 1024 domains on a GPU the pairs are
     formed there; otherwise the pairs that make the median are found on the CPU and the
     distance is taken from the tensor, so that it stays differentiable.
     """
-    m = risks.shape[-1]
+    xp, m = namespace(risks), risks.shape[-1]
     if m == 1:
         return risks[..., :1] * 0.0
-    if m <= 32 or (risks.device.type != "cpu" and m <= PAIRS_AT_ONCE):
-        equal = torch.full((m,), 1.0 / m, dtype=risks.dtype, device=risks.device)
-        return _from_all_pairs(risks, (equal if weights is None else weights).expand(risks.shape))
+    shares = None if weights is None else xp.broadcast_to(weights, risks.shape)
+    if m <= 32 or (m <= PAIRS_AT_ONCE and is_tensor(risks) and risks.device.type != "cpu"):
+        return _from_all_pairs(risks, xp.full_like(risks, 1.0 / m) if shares is None else shares)
     rows = risks.reshape(-1, m)
-    shares = [None] * len(rows) if weights is None else weights.expand(risks.shape).reshape(-1, m)
-    medians = [_from_search(row, share) for row, share in zip(rows, shares, strict=True)]
-    return torch.stack(medians).reshape(*risks.shape[:-1], 1)
+    of_rows = [None] * len(rows) if shares is None else shares.reshape(-1, m)
+    medians = [_from_search(row, share) for row, share in zip(rows, of_rows, strict=True)]
+    return xp.stack(medians).reshape(*risks.shape[:-1], 1)
 
 
-def _from_all_pairs(risks: Tensor, weights: Tensor) -> Tensor:
-    m = risks.shape[-1]
-    first, second = torch.triu_indices(m, m, offset=1, device=risks.device)
-    distances, order = (risks[..., first] - risks[..., second]).abs().sort(-1)
-    pair_weights = (weights[..., first] * weights[..., second]).gather(-1, order)
-    cumulative = pair_weights.cumsum(-1)
+def _from_all_pairs(risks: Values, weights: Values) -> Values:
+    xp = namespace(risks)
+    first, second = pairs(risks)
+    distances = abs(risks[..., first] - risks[..., second])
+    order = xp.argsort(detached(distances), -1)
+    distances = taken(distances, order)
+    pair_weights = taken(weights[..., first] * weights[..., second], order)
+    cumulative = xp.cumsum(pair_weights, axis=-1)
     half = 0.5 * cumulative[..., -1:]
     slack = half * 1e-12
     lower = first_true(cumulative >= half - slack)
     upper = first_true((cumulative > half + slack) & (pair_weights > 0))
-    median = 0.5 * (distances.gather(-1, lower) + distances.gather(-1, upper))
-    median = torch.where(half > 0.0, median, 0.0)  # no pair, where one domain has all the weight
-    usable = risks.detach().abs().amax(-1, keepdim=True) < LARGEST
-    return torch.where(usable, median, math.nan)
+    median = 0.5 * (taken(distances, lower) + taken(distances, upper))
+    median = xp.where(half > 0.0, median, 0.0)  # no pair, where one domain has all the weight
+    usable = xp.amax(abs(detached(risks)), axis=-1, keepdims=True) < LARGEST
+    return xp.where(usable, median, math.nan)
 
 
-def _from_search(risks: Tensor, weights: Tensor | None) -> Tensor:
-    values, given = risks.detach().cpu().numpy(), None
+def _from_search(risks: Values, weights: Values | None) -> Values:
+    values, given = as_array(risks), None
     kept = np.arange(values.size)
     if weights is not None:
-        kept = np.flatnonzero(weights.detach().cpu().numpy())
-        values, given = values[kept], weights.detach().cpu().numpy()[kept]
+        shares = as_array(weights)
+        kept = np.flatnonzero(shares)
+        values, given = values[kept], shares[kept]
     median, places, _ = row_median_distance(values, given)
     if math.isnan(median):
         return risks[:1] * math.nan
-    places = kept[places]
-    longer, shorter = risks[torch.from_numpy(places).to(risks.device)].reshape(2, 2).unbind(-1)
-    return (longer - shorter).mean().reshape(1)
+    middle = risks[kept[places].tolist()]
+    return (middle[::2] - middle[1::2]).mean().reshape(1)
 
 
 def row_median_distance(values: Array, weights: Array | None) -> RowStatistic:
-    """:func:`median_distance` of one row on the CPU with positive weights, and its derivative."""
+    """:func:`median_distance` of one row of an array with positive weights, and its derivative."""
     if values.size < 2:
         return 0.0, np.zeros(4, dtype=np.int64), HALVES
     search = _middle_pairs if native.LIBRARY is None else native.middle_pairs

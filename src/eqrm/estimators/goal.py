@@ -7,19 +7,20 @@ derivatives, training by gradients for an objective, and scores for the value.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
+from eqrm.execution import torch_for
 from eqrm.level import Level
 from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.measures import Mean, Measure
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.measures import measured_distribution, measured_level
-from eqrm.objectives.risk_based import EQRM, ERM, Superquantile
-from eqrm.objectives.risk_memory import RiskMemory
-from eqrm.objectives.risk_objective import RiskObjective
+from eqrm.measures import measured_distribution, measured_level, warn_below_risks
+
+if TYPE_CHECKING:
+    from eqrm.objectives.risk_memory import RiskMemory
+    from eqrm.objectives.risk_objective import RiskObjective
 
 
 @dataclass(frozen=True)
@@ -48,12 +49,21 @@ class Goal:
         choice.at(level, 2)  # refuses levels that the distribution does not have
         return cls(level, choice, measured_distribution(measure, distribution), bandwidth)
 
+    @property
+    def name(self) -> str:
+        """The name of the objective."""
+        if self.level is None:
+            return "erm"
+        return "superquantile" if self.choice.beyond else "eqrm"
+
     def measure(self, domains: int) -> Measure:
         """For exact solvers; with one domain, every level is the mean."""
         return Mean() if domains < 2 else self.choice.at(self.level, domains)
 
     def objective(self, memory: RiskMemory | None = None) -> RiskObjective:
         """For training by gradients."""
+        from eqrm.objectives.risk_based import EQRM, ERM, Superquantile
+
         if self.level is None:
             return ERM()
         kind = Superquantile if self.choice.beyond else EQRM
@@ -61,6 +71,18 @@ class Goal:
 
     def value(self, risks: Array) -> float:
         """The measure of some risks (m,)."""
-        values = torch.from_numpy(np.ascontiguousarray(risks, dtype=np.float64))
-        with torch.no_grad():
-            return float(self.objective().of_risks(values))
+        if self.level is None:
+            return float(np.mean(risks))
+        given: Any = np.asarray(risks, dtype=np.float64)
+        if self.choice.needs_tensors:
+            given = torch_for("A distribution or bandwidth of your own").tensor(given)
+        value = float(self.choice.value(self.level, given))
+        if not self.choice.beyond:
+            warn_below_risks(self.level, value, float(np.min(risks)), stacklevel=2)
+        return value
+
+    def value_and_slope(self, risks: Array) -> tuple[float, Array]:
+        """The measure of some risks (m,), and its slope in each of them."""
+        mean = float(risks.mean())
+        found = self.measure(len(risks)).at(mean, risks - mean)
+        return found.value, found.slope

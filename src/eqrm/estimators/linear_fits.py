@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from eqrm.estimators.fit_inputs import TrainingRows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups
+from eqrm.execution import thread_count
 from eqrm.linear.domain_moments import DomainMoments
 from eqrm.linear.linear_model import LinearModel
 from eqrm.linear.linear_qrm import LinearERM, LinearQRM
@@ -96,10 +96,10 @@ def standardised_moments(
         covariance[e] = away.T @ away
     return DomainMoments(
         names=tuple(map(str, groups.names)),
-        counts=torch.from_numpy(groups.counts.astype(np.float64)),
+        counts=groups.counts.astype(np.float64),
         features=tuple(f"x{j + 1}" for j in range(width)),
-        mean=torch.from_numpy(mean),
-        covariance=torch.from_numpy(covariance),
+        mean=mean,
+        covariance=covariance,
     )
 
 
@@ -133,7 +133,7 @@ class LogisticProblem:
         rows = scaling.rows(given.X, order)
         labels = given.y if order is None else given.y[order]
         # BLAS threads are worth it for large blocks only, so the rows are divided among our own.
-        workers = torch.get_num_threads() if rows.size >= LARGE else 1
+        workers = thread_count() if rows.size >= LARGE else 1
         risks = LogisticRisks(rows, labels, int(labels.max()) + 1, ends, shares, workers)
         penalty = np.full(rows.shape[1], float(l2))
         if intercept:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -15,8 +15,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
-from torch import Tensor, nn
-from torch.nn import functional
 
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.domains import NumberedDomains, number_domains
@@ -26,13 +24,16 @@ from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.splitters import WHOLE, domain_folds
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
-from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 from eqrm.text import listed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
 LOG_LOSS, SQUARED = "log-loss", "squared"
 BY_ROW = ("within", "order", "seen")
 """Options of an evaluation that have a value for each row."""
-BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
 
 def evaluate_model(
@@ -70,13 +71,16 @@ def evaluate_model(
     evaluation mode meanwhile. What is cross-fitted tells how a model of all domains will do on new
     ones; its bounds are checked by simulation, not proven.
     """
-    if isinstance(model, nn.Module):
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
         if y is not None or groups is not None or cv is not None or options:
             raise SettingError(
                 "A torch module is evaluated on a loader of batches (x, y, domain): "
                 "evaluate_model(module, loader). Leave out y, groups, cv and other options."
             )
-        return _of_module(model, X, loss, name)
+        from eqrm.estimators.module_evaluation import of_module
+
+        return of_module(model, X, loss, name)
     if loss is not None:
         raise SettingError("loss= is for torch modules; for estimators, use metric=.")
     if y is None or groups is None:
@@ -183,42 +187,3 @@ def _predicted(model: Any, X: Any, target: NDArray[Any]) -> tuple[NDArray[Any], 
         )
     found = np.asarray(model.predict_proba(X))
     return labels, found[:, 1] if len(classes) == 2 else found, LOG_LOSS
-
-
-@torch.no_grad()
-def _of_module(
-    model: nn.Module, loader: Iterable[Any], loss: BatchLoss | None, name: str
-) -> Evaluation:
-    gathered, training = RiskAccumulator(across_processes=False), model.training
-    kinds = set()
-    model.eval()
-    try:
-        for batch in loader:
-            if not isinstance(batch, (tuple, list)) or len(batch) != 3:
-                raise DomainDataError("The loader must give batches of three: x, y and domain.")
-            x, y, domain = batch
-            device = next((p.device for p in model.parameters()), torch.device("cpu"))
-            outputs = model(x.to(device) if isinstance(x, Tensor) else x)
-            target = torch.as_tensor(y).to(outputs.device)
-            losses, kind = (loss(outputs, target), "loss") if loss else _losses(outputs, target)
-            kinds.add(kind)
-            if losses.shape != (len(target),):
-                raise DomainDataError(
-                    f"The loss must give one number per example, got the shape "
-                    f"{tuple(losses.shape)} for {len(target)} examples (reduction='none')."
-                )
-            gathered.update(losses, domain)
-    finally:
-        model.train(training)
-    return Evaluation({name: gathered.compute()}, kinds.pop() if len(kinds) == 1 else "loss", None)
-
-
-def _losses(outputs: Tensor, target: Tensor) -> tuple[Tensor, str]:
-    """The log-loss of logits (n, K), (n, 1) or (n,), or the squared error of numbers."""
-    flat = outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 1 else outputs
-    if target.is_floating_point():
-        squares = (flat - target.reshape(flat.shape)).square()
-        return squares.reshape(len(squares), -1).mean(dim=1), SQUARED
-    if flat.ndim == 1:
-        return functional.softplus((1.0 - 2.0 * target.to(flat.dtype)) * flat), LOG_LOSS
-    return functional.cross_entropy(flat, target.long(), reduction="none"), LOG_LOSS

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from eqrm.checks import (
     FLAG,
@@ -27,15 +26,13 @@ from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.linear_fits import Solution, of_log_loss, of_squared_error
-from eqrm.estimators.network import Examples, Network, check_shape, new_network, train_network
+from eqrm.estimators.network import Network, check_shape
 from eqrm.estimators.tasks import Classification, Regression
+from eqrm.execution import torch_for
 from eqrm.linear.linear_model import NotConvergedWarning
 from eqrm.linear.scored_rows import Correction
 from eqrm.linear.solving.newton import one_thread
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.base import Phase
-from eqrm.objectives.risk_based import ERM
-from eqrm.objectives.risk_memory import RiskMemory
 
 Self = TypeVar("Self", bound="QRMEstimator")
 MODELS = ("linear", "mlp")
@@ -83,6 +80,8 @@ class QRMEstimator(DomainEstimator):
             raise SettingError(
                 "examples_per_domain needs domains_per_batch: batches are made of domains."
             )
+        if self._takes_long:
+            torch_for(f"Training {type(self).__name__} by gradients")
         return super()._checked_goal()
 
     def fit(self: Self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
@@ -126,9 +125,11 @@ class QRMEstimator(DomainEstimator):
         # From the mean to the highest level, each starting where the one before has ended.
         order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
         if self._takes_long:
+            from eqrm.estimators.network_training import train_each
+
             # Threads would wait for each other at every step of a small batch.
             with one_thread() if self.domains_per_batch is not None else nullcontext():
-                self._train_each([(models[i], goals[i]) for i in order], rows)
+                train_each(self, [(models[i], goals[i]) for i in order], rows)
         else:
             solve = of_squared_error if isinstance(self, Regression) else of_log_loss
             settings = float(self.l2), bool(self.fit_intercept), int(self.max_steps)
@@ -161,34 +162,6 @@ class QRMEstimator(DomainEstimator):
                 NotConvergedWarning,
                 stacklevel=4,
             )
-
-    def _train_each(self, models: Sequence[tuple[Any, Goal]], rows: TrainingRows) -> None:
-        """Adam on the mean risk first, then on the goal, with cosine decay.
-
-        Mini-batches hold some of the domains; the quantile is still over all of them, by a memory
-        of each domain's latest risk.
-        """
-        examples = Examples.of(rows, len(getattr(self, "classes_", ())))
-        random = check_random_state(self.random_state)
-        widths = [rows.X.shape[1], *(self.hidden if self.model == "mlp" else ()), examples.outputs]
-        network = new_network(widths, bool(self.fit_intercept), random.randint(2**31 - 1))
-        batches = examples.batches(self.domains_per_batch, self.examples_per_domain, random)
-        erm_steps = self.erm_steps
-        for model, goal in models:
-            memory = None
-            if self.domains_per_batch is not None and goal.level is not None:
-                # Few rows measure a risk with noise, which averaging over visits removes.
-                averaging = 1.0 if self.examples_per_domain is None else 0.3
-                memory = RiskMemory(examples.domains, averaging)
-            objective = goal.objective(memory)
-            objective.watches_batches &= self.examples_per_domain is not None
-            stretches = ((ERM(), erm_steps), (objective, self.steps))
-            phases = [Phase(o, n, float(self.learning_rate), "cosine") for o, n in stretches if n]
-            model._network = train_network(examples, network, phases, batches, float(self.l2))
-            model.n_iter_ = self.erm_steps + self.steps
-            model.optimality_ = None
-            model.converged_ = True  # a fixed number of steps has no other way to end
-            erm_steps = 0  # later levels start from the network of the one before
 
     def _scores(self, X: Array) -> Array:
         if hasattr(self, "_network"):

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from eqrm.data.tables.frames import in_memory
 from eqrm.domains import name_order
 from eqrm.errors import DomainDataError
-from eqrm.linear.running_moments import MomentAccumulator, default_names
+from eqrm.execution import is_tensor, namespace
+from eqrm.linear.running_moments import Floats, MomentAccumulator, default_names
 from eqrm.text import counted, did_you_mean
 
 DEPENDENT = 1e-12
@@ -24,7 +25,7 @@ class DomainMoments:
 
     ``names`` are the domains, ``counts`` (E,) their rows (inf for population moments),
     ``features`` the d columns of x, ``mean`` (E, d+1) and ``covariance`` (E, d+1, d+1), divided
-    by n, with the target last. All tensors are float64.
+    by n, with the target last. All arrays are float64; what is given as a tensor becomes one.
 
     With v = (β, −1) the risk of β and intercept b in domain e is R_e = vᵀC_e v + (vᵀμ_e + b)².
 
@@ -33,19 +34,23 @@ class DomainMoments:
     >>> moments
     DomainMoments(2 domains, 1 feature: x1 -> y, 3 rows)
     >>> moments.risks([1.0], 0.5)
-    tensor([0.2500, 2.2500], dtype=torch.float64)
+    array([0.25, 2.25])
     """
 
     names: tuple[str, ...]
-    counts: Tensor
+    counts: Floats
     features: tuple[str, ...]
-    mean: Tensor
-    covariance: Tensor
+    mean: Floats
+    covariance: Floats
     target: str = "y"
+
+    def __post_init__(self) -> None:
+        for name in ("counts", "mean", "covariance"):
+            object.__setattr__(self, name, np.asarray(in_memory(getattr(self, name)), np.float64))
 
     def __repr__(self) -> str:
         rows = float(self.counts.sum())
-        size = "population" if rows == torch.inf else counted(int(rows), "row")
+        size = "population" if rows == np.inf else counted(int(rows), "row")
         features = ", ".join(self.features[:4]) + (", …" if len(self.features) > 4 else "")
         return (
             f"DomainMoments({counted(len(self), 'domain')}, "
@@ -90,8 +95,8 @@ class DomainMoments:
 
         >>> batches = [([[0.0]], [1.0], "a"), ([[4.0], [2.0]], [0.0, 3.0], ["b", "a"])]
         >>> DomainMoments.from_batches(batches).mean
-        tensor([[1., 2.],
-                [4., 0.]], dtype=torch.float64)
+        array([[1., 2.],
+               [4., 0.]])
         """
         accumulator = MomentAccumulator(features, target)
         for X, y, domains in batches:
@@ -110,22 +115,21 @@ class DomainMoments:
         """Exact moments: mean (E, d+1) and covariance (E, d+1, d+1), target last.
 
         >>> DomainMoments.population([[0.0, 1.0]], [[[2.0, 1.0], [1.0, 3.0]]]).risks([0.5])
-        tensor([3.5000], dtype=torch.float64)
+        array([3.5])
         """
-        mean = torch.as_tensor(mean, dtype=torch.float64)
-        covariance = torch.as_tensor(covariance, dtype=torch.float64)
+        mean = np.asarray(in_memory(mean), np.float64)
+        covariance = np.asarray(in_memory(covariance), np.float64)
         width = mean.shape[-1]
         if mean.ndim != 2 or width < 2 or covariance.shape != (len(mean), width, width):
             raise DomainDataError(
                 "mean and covariance must have the shapes (domains, features + 1) and (domains, "
-                f"features + 1, features + 1), got {tuple(mean.shape)} and "
-                f"{tuple(covariance.shape)}."
+                f"features + 1, features + 1), got {mean.shape} and {covariance.shape}."
             )
         called = tuple(str(name) for name in (range(len(mean)) if names is None else names))
         _refuse_impossible(called, mean, covariance)
         return cls(
             names=called,
-            counts=torch.full((len(mean),), torch.inf, dtype=torch.float64),
+            counts=np.full(len(mean), np.inf),
             features=tuple(map(str, default_names(width - 1) if features is None else features)),
             mean=mean,
             covariance=covariance,
@@ -138,13 +142,13 @@ class DomainMoments:
         if not names:
             raise DomainDataError("At least one row is needed, got none.")
         parts = [accumulator.parts[name] for name in names]
-        covariance = torch.stack([torch.from_numpy(part.scatter / part.count) for part in parts])
+        covariance = np.stack([part.scatter / part.count for part in parts])
         return cls(
             names=tuple(names),
-            counts=torch.tensor([part.count for part in parts], dtype=torch.float64),
+            counts=np.array([part.count for part in parts]),
             features=accumulator.features or (),
-            mean=torch.stack([torch.from_numpy(part.pivot + part.offset) for part in parts]),
-            covariance=(covariance + covariance.mT) / 2,
+            mean=np.stack([part.pivot + part.offset for part in parts]),
+            covariance=(covariance + covariance.swapaxes(1, 2)) / 2,
             target=accumulator.target,
         )
 
@@ -164,22 +168,24 @@ class DomainMoments:
             covariance=self.covariance[chosen],
         )
 
-    def risks(self, coefficients: Any, intercept: Any = 0.0) -> Tensor:
-        """The risk E(β·x + b − y)² in every domain, differentiable.
+    def risks(self, coefficients: Any, intercept: Any = 0.0) -> Any:
+        """The risk E(β·x + b − y)² in every domain: an array, or a tensor with its gradient.
 
         ``coefficients`` (d,) and a number give (E,); leading dimensions are kept:
         (…, d) and (…) give (…, E).
         """
-        beta = torch.as_tensor(coefficients, dtype=torch.float64)
-        b = torch.as_tensor(intercept, dtype=torch.float64).unsqueeze(-1)
+        xp = namespace(coefficients if is_tensor(coefficients) else intercept)
+        read = getattr(xp, "as_tensor", np.asarray)
+        given = coefficients, intercept, self.mean, self.covariance
+        beta, b, mean, covariance = (read(each, dtype=xp.float64) for each in given)
         if beta.ndim == 0 or beta.shape[-1] != self.num_features:
             raise DomainDataError(
                 f"coefficients must have {self.num_features} entries, one per feature, got the "
                 f"shape {tuple(beta.shape)}."
             )
-        v = torch.cat([beta, beta.new_full((*beta.shape[:-1], 1), -1.0)], dim=-1)
-        spread = torch.einsum("...i,eij,...j->...e", v, self.covariance, v)
-        return spread + (v @ self.mean.T + b) ** 2
+        v = xp.concatenate([beta, -xp.ones_like(beta[..., :1])], axis=-1)
+        spread = (v[..., None, None, :] @ covariance)[..., 0, :] * v[..., None, :]
+        return spread.sum(axis=-1) + (v @ mean.T + b[..., None]) ** 2
 
     def problems(self, fit_intercept: bool = True) -> list[str]:
         """What makes coefficients undetermined, in plain sentences; empty when nothing does.
@@ -187,12 +193,12 @@ class DomainMoments:
         Constant columns and linear dependence between features, over all domains together, each
         with the same weight.
         """
-        away, floor = self.mean, torch.zeros(self.num_features + 1)
+        away, floor = self.mean, np.zeros(self.num_features + 1)
         if fit_intercept:
-            away = self.mean - self.mean.mean(dim=0)
+            away = self.mean - self.mean.mean(axis=0)
             # A constant column far from 0 is left with the variance of its rounding.
-            floor = (8 * torch.finfo(torch.float64).eps * self.mean.abs().amax(dim=0)) ** 2
-        pooled = self.covariance.mean(dim=0) + away.T @ away / len(away)
+            floor = (8 * np.finfo(np.float64).eps * np.abs(self.mean).max(axis=0)) ** 2
+        pooled = self.covariance.mean(axis=0) + away.T @ away / len(away)
         constant = (pooled.diagonal() <= floor).tolist()
         what = "constant, like the intercept" if fit_intercept else "0 everywhere"
         found = [
@@ -203,27 +209,29 @@ class DomainMoments:
         if constant[-1]:
             found.append(f"The target {self.target!r} is {what}: there is nothing to predict.")
         moving = [j for j in range(self.num_features) if not constant[j]]
-        scale = pooled.diagonal()[moving].rsqrt()
-        values, vectors = torch.linalg.eigh(pooled[moving][:, moving] * scale[:, None] * scale)
-        null = vectors[:, values < DEPENDENT * len(moving)].abs().sum(dim=1) > 1e-6
+        scale = pooled.diagonal()[moving] ** -0.5
+        values, vectors = np.linalg.eigh(pooled[np.ix_(moving, moving)] * np.outer(scale, scale))
+        null = np.abs(vectors[:, values < DEPENDENT * len(moving)]).sum(axis=1) > 1e-6
         tied = [repr(self.features[j]) for j, one in zip(moving, null.tolist(), strict=True) if one]
         if tied:
             found.append(f"Features {', '.join(tied)} are linearly dependent: leave some out.")
         return found
 
 
-def _refuse_impossible(names: tuple[str, ...], mean: Tensor, covariance: Tensor) -> None:
+def _refuse_impossible(names: tuple[str, ...], mean: Floats, covariance: Floats) -> None:
     """Refuse moments of no distribution: not finite, or with a covariance that is none."""
-    scale = covariance.diagonal(dim1=1, dim2=2).abs().sqrt()
-    unit = torch.where(scale > 0.0, scale, 1.0)
+    scale = np.sqrt(np.abs(covariance.diagonal(axis1=1, axis2=2)))
+    unit = np.where(scale > 0.0, scale, 1.0)
     both = unit[:, :, None] * unit[:, None, :]
-    correlation, slack = covariance / both, 1e-15 * scale.amax(dim=1)[:, None, None] ** 2
-    good = mean.isfinite().all(dim=1) & covariance.isfinite().all(dim=2).all(dim=1)
-    good &= ((covariance - covariance.mT).abs() <= 1e-8 * both + slack).all(dim=2).all(dim=1)
-    usable = torch.where(good[:, None, None], correlation, torch.eye(mean.shape[1]))
-    good &= torch.linalg.eigvalsh(usable)[:, 0] > -1e-8
+    correlation, slack = covariance / both, 1e-15 * scale.max(axis=1)[:, None, None] ** 2
+    good = np.isfinite(mean).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
+    with np.errstate(invalid="ignore"):  # of infinite ones
+        apart = np.abs(covariance - covariance.swapaxes(1, 2))
+    good &= (apart <= 1e-8 * both + slack).all(axis=(1, 2))
+    usable = np.where(good[:, None, None], correlation, np.eye(mean.shape[1]))
+    good &= np.linalg.eigvalsh(usable)[:, 0] > -1e-8
     if not good.all():
-        name = names[int((~good).nonzero()[0])]
+        name = names[int(np.argmin(good))]
         raise DomainDataError(
             f"The moments of domain {name!r} are impossible: they must be finite, and the "
             "covariance symmetric and positive semidefinite."

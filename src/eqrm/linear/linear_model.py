@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
 from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, is_integer
 from eqrm.data.tables.frames import data_frame, frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.execution import is_tensor, namespace
 from eqrm.linear.domain_moments import DomainMoments
 from eqrm.linear.running_moments import default_names
 from eqrm.linear.solving.measures import Mean, MeasureOfRisks
@@ -24,7 +23,7 @@ from eqrm.linear.solving.newton import End, one_thread
 from eqrm.linear.solving.risk_functions import Array, Coordinates, Quadratics, risk_quadratics
 from eqrm.linear.solving.search import Problem, distinct_minima, starting_points
 
-Starts = int | Sequence[Sequence[float]] | Tensor
+Starts = int | Sequence[Sequence[float]] | Array
 Self = TypeVar("Self", bound="LinearModel")
 
 RANDOM_STATE = Rule(
@@ -186,7 +185,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.value_, self.converged_ = best.value, best.converged
         self.optimality_ = best.optimality
         self.n_iter_ = sum(end.steps for end in ends)
-        self.risks_: Array = moments.risks(self.coef_, self.intercept_).numpy()
+        self.risks_: Array = moments.risks(self.coef_, self.intercept_)
         if not best.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped before it reached a minimum. Increase max_steps "
@@ -200,8 +199,8 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         rows = self._checked(X, reset=False, dtype=np.float64)
         found = rows @ self.coef_ + self.intercept_
-        return torch.from_numpy(found).to(X.device) if isinstance(X, Tensor) else found
+        return X.new_tensor(found, dtype=namespace(X).float64) if is_tensor(X) else found
 
 
 def _off_device(values: Any) -> Any:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    return values.detach().cpu().numpy() if is_tensor(values) else values

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from eqrm.checks import NON_NEGATIVE, one_of
 from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction
@@ -151,30 +150,30 @@ class Frontier:
 
     levels: tuple[Level, ...]
     features: tuple[str, ...]
-    coefficients: Tensor
-    intercepts: Tensor
-    values: Tensor
-    risks: Tensor
-    mean_risks: Tensor
-    quantile_risks: Tensor
-    converged: Tensor
+    coefficients: Array
+    intercepts: Array
+    values: Array
+    risks: Array
+    mean_risks: Array
+    quantile_risks: Array
+    converged: NDArray[np.bool_]
 
     @classmethod
     def of(cls, models: Sequence[LinearQRM], moments: DomainMoments) -> Frontier:
         """From fitted models, one per level."""
         levels = tuple(Level.of(model.alpha) for model in models)
-        risks = torch.stack([torch.from_numpy(model.risks_) for model in models])
+        risks = np.stack([model.risks_ for model in models])
         quantiles = [[_quantile(model, level) for level in levels] for model in models]
         return cls(
             levels=levels,
             features=moments.features,
-            coefficients=torch.stack([torch.from_numpy(model.coef_) for model in models]),
-            intercepts=torch.tensor([model.intercept_ for model in models], dtype=torch.float64),
-            values=torch.tensor([model.value_ for model in models], dtype=torch.float64),
+            coefficients=np.stack([model.coef_ for model in models]),
+            intercepts=np.array([model.intercept_ for model in models]),
+            values=np.array([model.value_ for model in models]),
             risks=risks,
-            mean_risks=risks.mean(dim=1),
-            quantile_risks=torch.tensor(quantiles, dtype=torch.float64),
-            converged=torch.tensor([model.converged_ for model in models]),
+            mean_risks=risks.mean(axis=1),
+            quantile_risks=np.array(quantiles),
+            converged=np.array([model.converged_ for model in models]),
         )
 
     def __str__(self) -> str:
@@ -193,9 +192,9 @@ class Frontier:
 def _quantile(model: LinearQRM, level: Level) -> float:
     choice = MeasureChoice.of(model.distribution, model.measure, model.bandwidth)
     if level.log_tail == 0.0 and choice.estimator is not Empirical:
-        return -torch.inf  # where only a superquantile, the mean risk, can be trained for
-    risks = torch.from_numpy(model.risks_)
-    return float(quantile_at(estimate(choice.estimator, risks, None, choice.options), level))
+        return -np.inf  # where only a superquantile, the mean risk, can be trained for
+    law = estimate(choice.estimator, model.risks_, None, choice.options)
+    return float(quantile_at(law, level))
 
 
 def _short(number: float) -> str:
@@ -218,7 +217,7 @@ class LinearERM(LinearModel):
     def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
         if one_of(self.weights, ("domains", "rows"), "weights") == "domains":
             return MeasureOfRisks(risks, Mean(), l2)
-        counts = moments.counts.numpy()
+        counts = moments.counts
         if not np.isfinite(counts).all():
             raise DomainDataError(
                 "Population moments have no rows to count. Use weights='domains'."

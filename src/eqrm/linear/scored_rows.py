@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
 
+from eqrm.execution import thread_count
 from eqrm.linear.solving.risk_functions import Array
 
 BLOCK = 32_768
@@ -68,7 +68,7 @@ class ScoredRows:
     classes: int
     ends: NDArray[np.int64]
     shares: Array | None = None
-    workers: int = field(default_factory=torch.get_num_threads)
+    workers: int = field(default_factory=thread_count)
 
     @classmethod
     def of(

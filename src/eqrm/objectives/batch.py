@@ -117,5 +117,5 @@ def label_weights(y: Tensor, domains: Tensor, num_domains: int) -> Tensor:
 
 def mean_risk(losses: Tensor, batch: Batch) -> Tensor:
     """ERM's objective, to which other methods add a penalty: each domain of a batch counts once."""
-    risks = domain_risks(losses, batch.domains, batch.num_domains)
-    return risks.values.sum() / batch.num_present()  # the risks of absent domains are 0
+    values: Tensor = domain_risks(losses, batch.domains, batch.num_domains).values
+    return values.sum() / batch.num_present()  # the risks of absent domains are 0

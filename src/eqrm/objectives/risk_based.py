@@ -146,7 +146,7 @@ class EQRM(RiskObjective):
 
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """F⁻¹(α) of the distribution estimated from the risks (m,)."""
-        quantile = quantile_at(self._estimated(risks, weights), self.level)
+        quantile: Tensor = quantile_at(self._estimated(risks, weights), self.level)
         self._watch.look(quantile, risks, self._with_domain_weights(risks, weights))
         return quantile
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -26,7 +27,14 @@ from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch
 from eqrm.objectives.training_warnings import BatchWatch
 from eqrm.predictors.base import Predictor
-from eqrm.risks import DomainRisks, checked_batch, checked_losses, domain_risks, variances_of
+from eqrm.risks import (
+    DomainRisks,
+    Numbers,
+    checked_batch,
+    checked_losses,
+    domain_risks,
+    variances_of,
+)
 
 
 class KernelResult(NamedTuple):
@@ -60,6 +68,15 @@ class RiskObjective(Objective):
     @abstractmethod
     def of_risks(self, risks: Tensor, weights: Tensor | None = None) -> Tensor:
         """The objective as a function of the risks (m,), with optional weights (m,)."""
+
+    def value_and_slope(self, risks: Numbers) -> tuple[float, Numbers]:
+        """The objective of some risks (m,) in float64, and its slope in each of them."""
+        given = torch.tensor(risks, requires_grad=True)
+        value = self.of_risks(given)
+        if not value.requires_grad:
+            return float(value), np.zeros(len(risks))
+        (slope,) = torch.autograd.grad(value, given)
+        return float(value.detach()), slope.numpy()
 
     def forward(self, losses: Tensor, domains: Any, num_domains: int | None = None) -> Tensor:
         """The objective of a batch: losses (n,), one domain (integer or string) per example.
@@ -187,13 +204,16 @@ def refuse_bad_risks(risks: Tensor) -> None:
     """Name the first risk that is not finite; on the CPU only, where looking costs nothing."""
     if not can_look(risks):
         return
-    if math.isfinite(total(risks)):  # much cheaper than a look at each
+    values = risks.detach()
+    if values.dtype not in (torch.float32, torch.float64):  # arrays do not have them all
+        values = values.float()
+    if math.isfinite(total(values.numpy())):  # much cheaper than a look at each
         return
-    finite = risks.detach().isfinite()
+    finite = values.isfinite()
     if bool(finite.all()):
         return
     position = int((~finite).nonzero()[0])
-    value = float(risks.detach()[position])
+    value = float(values[position])
     raise DomainDataError(
         f"The risk of {{domain}} is {value}. Risks must be finite: "
         "check the losses of this domain for NaN or overflow.",
@@ -235,7 +255,9 @@ class RisksOfAllProcesses(DomainRisks):
         own = self.squared_deviations(self.values.detach())
         everywhere = own.detach().clone()
         dist.all_reduce(everywhere)
-        return variances_of(flowing_into(own, everywhere, dist.get_world_size()), self.counts)
+        squares = flowing_into(own, everywhere, dist.get_world_size())
+        variances: Tensor = variances_of(squares, self.counts)
+        return variances
 
 
 def over_all_processes(objective: Callable[[DomainRisks], Tensor], local: DomainRisks) -> Tensor:

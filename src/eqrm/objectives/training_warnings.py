@@ -27,6 +27,7 @@ from eqrm.distributions.bandwidths import Bandwidth
 from eqrm.errors import EqrmWarning
 from eqrm.execution import Fetched, can_fetch
 from eqrm.level import Level
+from eqrm.measures import warn_below_risks
 
 INVARIANCE_TAIL = -50.0
 """Levels with log(1−α) below this are meant to equalise risks (Proposition A.5)."""
@@ -44,10 +45,6 @@ REMEDY = (
 
 class InvarianceWarning(EqrmWarning):
     """A level near 1 with a bandwidth that need not equalise the risks."""
-
-
-class QuantileBelowRisksWarning(EqrmWarning):
-    """The quantile that is minimised lies below every risk."""
 
 
 class SmallBatchWarning(EqrmWarning):
@@ -93,15 +90,7 @@ class LowQuantileWatch:
 
     def _report(self, pair: list[float] | None) -> None:
         quantile, smallest = pair or (math.inf, 0.0)
-        if quantile < smallest:
-            self.warned = True
-            warnings.warn(
-                f"The quantile at alpha = {self.level} is {quantile:.6g}, below the smallest "
-                f"risk {smallest:.6g}. Minimising it rewards risks that are far apart, and it "
-                "may have no minimum. Use distribution='empirical' or a higher alpha.",
-                QuantileBelowRisksWarning,
-                stacklevel=4,
-            )
+        self.warned = warn_below_risks(self.level, quantile, smallest, stacklevel=4)
 
 
 def lowest_pair(quantile: Tensor, risks: Tensor, weights: Tensor | None) -> Tensor:

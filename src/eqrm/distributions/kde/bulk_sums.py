@@ -9,11 +9,10 @@ import math
 from abc import abstractmethod
 
 import numpy as np
-import torch
 from scipy.special import erfc
 
 from eqrm.distributions.kde import native
-from eqrm.distributions.kde.native import Array
+from eqrm.distributions.kde.native import Array, Row
 from eqrm.distributions.kde.sums import (
     SQRT_2PI,
     Equation,
@@ -44,8 +43,7 @@ def kernel_sums(equation: Equation) -> KernelSums:
     if largest is not None:
         return TailSums(equation, largest)
     if native.LIBRARY is not None:
-        centred = torch.from_numpy(equation.centred)
-        return NativeSums(equation, native.Passes(centred, equation.weights))
+        return NativeSums(equation, native.Passes(equation.centred, equation.weights))
     return NumpySums(equation)
 
 
@@ -66,7 +64,7 @@ class BulkSums(KernelSums):
         """Σ p erfc(z/√2) and Σ p exp(−z²/2)(z/√2)ʲ for j = 0 … 4."""
 
     @abstractmethod
-    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
+    def write_gradient(self, t: float, a: float, b: float) -> Row:
         """p_i·(a·exp(−z_i²/2) + b·x_i), with p = 1 for equal weights, maybe over the risks."""
 
     def at(self, t: float) -> Tail:
@@ -82,9 +80,9 @@ class BulkSums(KernelSums):
             self.at(t)
         return self.latest[-1]
 
-    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+    def gradient(self, t: float, coupling: float) -> tuple[Row, float]:
         if not self.density_near(t) > SMALLEST_DENSITY:
-            return torch.from_numpy(NumpySums(self.equation).shares_beside_gap(t)), 0.0
+            return NumpySums(self.equation).shares_beside_gap(t), 0.0
         density, mean_z = _extrapolated(t, *self.latest)
         share = 1.0 / self.size if self.equation.weights is None else 1.0
         return self.write_gradient(t, share / density, share * coupling * mean_z), mean_z
@@ -120,13 +118,13 @@ class NumpySums(BulkSums):
         third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
         return [sf, density, first, second, third, fourth]
 
-    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
+    def write_gradient(self, t: float, a: float, b: float) -> Row:
         z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
         gradient: Array = a * np.exp(-(z * z))
         gradient += b * self.equation.centred
         if self.equation.weights is not None:
             gradient *= self.equation.weights
-        return torch.from_numpy(gradient)
+        return gradient
 
     def shares_beside_gap(self, t: float) -> Array:
         """Half of the gradient to the kernels on each side of a wide gap, most to the nearest.
@@ -159,7 +157,7 @@ class NativeSums(BulkSums):
     def sums(self, t: float) -> list[float]:
         return self.passes.sums(t / SQRT_2, self.unit, self.rough)
 
-    def write_gradient(self, t: float, a: float, b: float) -> torch.Tensor:
+    def write_gradient(self, t: float, a: float, b: float) -> Row:
         return self.passes.gradient(0.0, t / SQRT_2, self.unit, a, b, 0.0)
 
 

@@ -14,6 +14,7 @@ together, and the pieces are composed only if the gradient itself is differentia
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -26,13 +27,20 @@ from eqrm.distributions.bandwidths import (
     SigmaRule,
     Silverman,
 )
-from eqrm.distributions.kde.one_row import LARGE, Found, in_dtype, quantile_of_one
+from eqrm.distributions.kde.one_row import LARGE, quantile_of_one
 from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
-from eqrm.distributions.kde.sums import FAR_FROM_MEAN, NARROWEST
+from eqrm.distributions.kde.shares import centres_of, relative_kernels, tail_mean, wide_enough
+from eqrm.distributions.kde.sums import FAR_FROM_MEAN
 from eqrm.distributions.moments import Moments, moments
-from eqrm.distributions.normal_tails import hazard, log_density, log_sf
+from eqrm.errors import DomainDataError
 from eqrm.execution import has_kernels
 from eqrm.level import Level
+
+Found = tuple[Tensor, Tensor | None, Tensor | None]
+"""q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
+
+LARGEST_SINGLE = 3.4e38
+"""Numbers up to this are numbers in float32 too."""
 
 
 class Root(torch.autograd.Function):
@@ -66,54 +74,14 @@ class Root(torch.autograd.Function):
         return Root.apply(*mapped, level), 0  # type: ignore[no-untyped-call]
 
 
-def relative_kernels(centres: Tensor, log_weights: Tensor, root: Tensor) -> Tensor:
-    """w_i ∝ p_i φ(t − y_i), from differences to the nearest centre.
-
-    z_i² − z_j² = (z_i − z_j)(z_i + z_j) keeps the digits that squares of large z would lose.
-    """
-    logits, _ = _to_the_nearest(centres, log_weights, root)
-    return logits.softmax(-1)
-
-
-def relative_tails(centres: Tensor, log_weights: Tensor, root: Tensor) -> Tensor:
-    """v_i ∝ p_i Φ(y_i − t), also where logarithms of Φ have no digits for the weights."""
-    logits, nearest = _to_the_nearest(centres, log_weights, root)
-    z = root - centres
-    beyond = z > 0.0
-    above = log_sf(torch.where(beyond, 0.0, z)) - log_density(root - nearest)
-    within = logits - hazard(torch.where(beyond, z, 0.0)).log()
-    return torch.where(beyond, within, log_weights + above).softmax(-1)
-
-
-def _to_the_nearest(centres: Tensor, log_weights: Tensor, root: Tensor) -> tuple[Tensor, Tensor]:
-    """log p_i φ(t − y_i), less log φ at the nearest centre, and that centre."""
-    z = root - centres
-    logits = log_weights - 0.5 * z.detach() ** 2
-    nearest = centres.gather(-1, logits.argmax(-1, keepdim=True))
-    difference = (nearest - centres) * (z + root - nearest)
-    return log_weights - 0.5 * difference, nearest
-
-
 def centres_and_root(
     found: Moments, bandwidth: Tensor, weights: Tensor, level: Level
 ) -> tuple[Tensor, Tensor]:
     """y_i = (R_i − R̄)/h and t = (q − R̄)/h; where h = 0, the risks are equal and y = 0."""
-    positive = bandwidth > 0
-    centres = found.centred / torch.where(positive, bandwidth, 1.0)
-    centres = torch.where(positive, centres, 0.0)
+    centres = centres_of(found, bandwidth)
     log_weights = weights.log().expand(centres.shape)
     root: Tensor = Root.apply(centres, log_weights, level)  # type: ignore[no-untyped-call]
     return centres, root
-
-
-def wide_enough(bandwidth: Tensor, found: Moments) -> Tensor:
-    """h, raised to :data:`NARROWEST` of the spread where it is positive but narrower than that.
-
-    Its gradient remains that of h.
-    """
-    least = NARROWEST * found.centred.detach().abs().amax(-1, keepdim=True)
-    missing = torch.where(bandwidth > 0, least - bandwidth, 0.0)
-    return bandwidth + missing.clamp(min=0.0).detach()
 
 
 def quantile_by_composition(
@@ -122,7 +90,8 @@ def quantile_by_composition(
     """q of shape ``(..., 1)``, float64; where h = 0, the mean of the (equal) risks."""
     bandwidth = wide_enough(bandwidth, found)
     _, root = centres_and_root(found, bandwidth, weights, level)
-    return found.pivot + (found.mean_offset + bandwidth * root)
+    value: Tensor = found.pivot + (found.mean_offset + bandwidth * root)
+    return value
 
 
 def knows_its_slope(rule: Bandwidth, risks: Tensor) -> bool:
@@ -147,6 +116,31 @@ def kde_quantile(
     settings = weights, rule, level
     value: Tensor = KdeQuantile.apply(risks, given, settings)  # type: ignore[no-untyped-call]
     return value
+
+
+class TailMean(torch.autograd.Function):
+    """The mean of a tail, with the gradient v in x and Σ v_i r_i in h, and none through v and r.
+
+    v and r depend on x and h too, but what flows through them adds up to 0: the superquantile is
+    the least value of q + E[risk − q]₊/(1−α), so that it does not change with its own quantile.
+    Computed, it would be a difference of numbers of the size of z², and in the end NaN.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(centred: Tensor, bandwidth: Tensor, shares: Tensor, rates: Tensor) -> Tensor:
+        value: Tensor = tail_mean(centred, bandwidth, shares, rates)
+        return value
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[2:])
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+        shares, rates = ctx.saved_tensors  # of their own graph, for second derivatives
+        return slope * shares, slope * (shares * rates).sum(-1, keepdim=True), None, None
 
 
 class KdeQuantile(torch.autograd.Function):
@@ -227,7 +221,7 @@ def value_and_gradients(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     """q, and where they are wanted dq/dR, and dq/dh where h is given."""
     risks, given, weights, rule, level = inputs
     if risks.ndim == 1 and risks.device.type == "cpu":
-        return quantile_of_one(*inputs, wants_gradient)
+        return _of_one(inputs, wants_gradient)
     if has_kernels(risks):
         from eqrm.distributions.kde.triton_quantile import quantile_rows
 
@@ -236,6 +230,39 @@ def value_and_gradients(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     dtype = risks.dtype
     value, gradient, by_given = _of_rows(inputs, wants_gradient)
     return value.to(dtype), None if gradient is None else in_dtype(gradient, dtype), by_given
+
+
+def _of_one(inputs: QuantileInputs, wants_gradient: bool) -> Found:
+    """A row on the CPU, in numpy."""
+    risks, given, weights, rule, level = inputs
+    dtype, row = risks.dtype, risks.detach()
+    if dtype not in (torch.float64, torch.float32):
+        row = row.to(torch.float64)
+    h = None if given is None else given.item()
+    shares = None if weights is None else weights.numpy()
+    value, slope, mean_z = quantile_of_one(row.numpy(), h, shares, rule, level, wants_gradient)
+    gradient = None if slope is None else in_dtype(torch.from_numpy(slope), dtype)
+    by_given = None if given is None else torch.full_like(given, mean_z)
+    if dtype == torch.float64 or (dtype == torch.float32 and abs(value) < LARGEST_SINGLE):
+        return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
+    # By way of float64: a number that is too large for its dtype becomes infinite, and is refused.
+    return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
+
+
+def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient in the dtype of the risks; refuses one that is too large for it."""
+    if gradient.dtype == dtype:
+        return gradient
+    result = gradient.to(dtype)
+    # A sum is cheaper than a look at each, and finite if they all are.
+    if not may_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
+        return result
+    if bool((result.isinf() & gradient.isfinite()).any()):
+        raise DomainDataError(
+            f"The gradient of the quantile is too large for {dtype}. "
+            "Pass the risks in float32 or float64."
+        )
+    return result
 
 
 def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:
@@ -267,7 +294,7 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:
                 given=None if given is None else given[place],
                 weights=None if weights is None else weights[place],
             )
-            for result, own in zip(results, quantile_of_one(*row, wants_gradient), strict=True):
+            for result, own in zip(results, _of_one(row, wants_gradient), strict=True):
                 if result is not None and own is not None:
                     result[place] = own
     return results

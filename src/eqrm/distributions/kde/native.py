@@ -1,7 +1,7 @@
-"""The C part (native.c), where it was built: its functions, called with arrays and tensors.
+"""The C part (native.c), where it was built: its functions, called with arrays.
 
 ``LIBRARY`` is None where it was not built (see hatch_build.py) or where the environment variable
-``EQRM_NATIVE`` is 0. Callers then do the same in numpy or torch.
+``EQRM_NATIVE`` is 0. Callers then do the same in numpy.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
-from torch.nn import Parameter
 
-from eqrm.execution import being_transformed
+from eqrm.execution import thread_count
 
 Array = npt.NDArray[np.float64]
+Row = npt.NDArray[Any]
+"""Risks, float64 or float32, contiguous."""
 
 VERSION = 11
 SHORT = 2_048
@@ -31,7 +30,7 @@ SHORT = 2_048
 ROWS_BESIDE_BINS = 4
 """Of the table of bins, on each side."""
 WORTH_THREADS = 100_000
-"""From this many kernels on the work is shared among as many threads as torch uses."""
+"""From this many kernels on the work is shared among as many threads as may be used."""
 TORCH_USES_THREADS = 32_768
 """Above so many elements torch shares an operation among its threads."""
 
@@ -80,11 +79,11 @@ LIBRARY: Any = _load()
 """None where there is none; the functions below are for where it is."""
 
 
-def centre(risks: Tensor, weights: Array | None) -> tuple[float, float, Array, float]:
+def centre(risks: Row, weights: Array | None) -> tuple[float, float, Array, float]:
     """R_0, mean − R_0, risks − mean, and Σp_i(R_i − mean)², from contiguous float64 risks."""
-    centred, found = np.empty(risks.numel()), _Three()
+    centred, found = np.empty(risks.size), _Three()
     pointer, shares, size, total = _row(centred, weights)
-    LIBRARY.eqrm_centre(risks.data_ptr(), shares, size, total, pointer, found)
+    LIBRARY.eqrm_centre(pointer_to(risks), shares, size, total, pointer, found)
     pivot, offset, square = found
     return pivot, offset, centred, square / total
 
@@ -101,10 +100,10 @@ def middle_pairs(
     padded = np.concatenate([values, _BEYOND])
     if weights is not None:
         before = np.concatenate([[0.0], weights.cumsum(), np.zeros(8)])
-        cumulative = _pointer(before)
+        cumulative = pointer_to(before)
     given = None if given is None else np.ascontiguousarray(given)
-    places = None if given is None else _pointer(given)
-    LIBRARY.eqrm_middle_pairs(_pointer(padded), cumulative, values.size, places, found)
+    places = None if given is None else pointer_to(given)
+    LIBRARY.eqrm_middle_pairs(pointer_to(padded), cumulative, values.size, places, found)
     return [(found[0], found[1]), (found[2], found[3])]
 
 
@@ -116,14 +115,14 @@ def quantile(
     log_tail: float,
     start: float,
     tolerance: float,
-    gradient: Tensor | None,
+    gradient: Array | None,
 ) -> tuple[float, float] | None:
     """The root t and z̄ of :class:`~eqrm.distributions.kde.sums.Equation`, in the common case.
 
     w_i + coupling·z̄·p_i·x_i is written to ``gradient``; without one, z̄ is 0.
     """
     found = _Two()
-    written = None if gradient is None else gradient.data_ptr()
+    written = None if gradient is None else pointer_to(gradient)
     pointer, shares, size, total = _row(centred, weights)
     settings = bandwidth, coupling, log_tail, start, tolerance
     if LIBRARY.eqrm_quantile(pointer, shares, size, total, *settings, written, found):
@@ -132,7 +131,7 @@ def quantile(
 
 
 def row_quantile(
-    risks: Tensor, weights: Array | None, *settings: float, gradient: Tensor | None
+    risks: Row, weights: Array | None, *settings: float, gradient: Row | None
 ) -> tuple[float, float, bool] | None:
     """q, z̄ and whether h is fixed, for a contiguous row of at most ``SHORT`` risks.
 
@@ -140,22 +139,22 @@ def row_quantile(
     the lesser, factor·σ̂ or fixed, is h; log tail, goal and sign of the equation; the least h/σ̂ at
     which normal risks are a good start; and the tolerance. None where the solve needs more care.
     """
-    found, size = _Six(), risks.numel()
+    found, size = _Six(), risks.size
     if weights is None:
         shares, total, apart = None, float(size), 1.0 - 1.0 / size
     else:
-        shares, total, apart = _pointer(weights), 1.0, 1.0 - float(weights.dot(weights))
-    written = None if gradient is None else gradient.data_ptr()
-    single = risks.dtype == torch.float32
+        shares, total, apart = pointer_to(weights), 1.0, 1.0 - float(weights.dot(weights))
+    written = None if gradient is None else pointer_to(gradient)
+    single = risks.dtype == np.float32
     solve = LIBRARY.eqrm_row_quantile_single if single else LIBRARY.eqrm_row_quantile
-    if solve(risks.data_ptr(), shares, size, total, apart, *settings, written, found):
+    if solve(pointer_to(risks), shares, size, total, apart, *settings, written, found):
         _, mean_z, beyond, pivot, offset, fixed = found
         return pivot + (offset + beyond), mean_z, fixed > 0.0
     return None
 
 
 def spread_quantile(
-    risks: Tensor, quartiles: bool, *settings: float, gradient: Tensor | None
+    risks: Row, quartiles: bool, *settings: float, gradient: Row | None
 ) -> tuple[float, float] | None:
     """q and z̄ of a contiguous float64 row of at most ``SHORT`` risks of equal weight.
 
@@ -163,9 +162,9 @@ def spread_quantile(
     distances; these two numbers are the first of ``settings``, the others are those of
     :func:`row_quantile`. The gradient is complete.
     """
-    found, size = _Six(), risks.numel()
-    written = None if gradient is None else gradient.data_ptr()
-    if LIBRARY.eqrm_spread_quantile(risks.data_ptr(), size, quartiles, *settings, written, found):
+    found, size = _Six(), risks.size
+    written = None if gradient is None else pointer_to(gradient)
+    if LIBRARY.eqrm_spread_quantile(pointer_to(risks), size, quartiles, *settings, written, found):
         _, mean_z, beyond, pivot, offset, _ = found
         return pivot + (offset + beyond), mean_z
     return None
@@ -233,13 +232,13 @@ class Passes:
     Weights are p_i > 0, summing to 1, or None for equal ones, which count 1 each.
     """
 
-    def __init__(self, row: Tensor, weights: Array | None = None) -> None:
-        self.row, self.size = row, row.numel()
-        self._single = row.dtype == torch.float32
+    def __init__(self, row: Row, weights: Array | None = None) -> None:
+        self.row, self.size = row, row.size
+        self._single = row.dtype == np.float32
         self._total = float(self.size) if weights is None else 1.0
-        self._row = row.data_ptr(), row.element_size()
+        self._row = pointer_to(row), row.itemsize
         self._kept = weights  # alive while pointed at
-        self._weights = None if weights is None else (_pointer(weights), 8)
+        self._weights = None if weights is None else (pointer_to(weights), 8)
 
     def spread(self, pivot: float) -> tuple[float, float]:
         """mean − pivot and the mean of (R_i − mean)², for equal weights, a pivot near the mean."""
@@ -272,16 +271,15 @@ class Passes:
 
     def ends(self, pivot: float, offset: float) -> tuple[float, float]:
         """The smallest and the largest R_i − pivot − offset."""
-        row = self.row.numpy()  # torch would use OpenMP, and wait for ever after a fork
-        return float(row.min()) - pivot - offset, float(row.max()) - pivot - offset
+        return float(self.row.min()) - pivot - offset, float(self.row.max()) - pivot - offset
 
-    def gradient(self, *settings: float) -> Tensor:
+    def gradient(self, *settings: float) -> Row:
         """p·(a·exp(−z²) + b·(R − pivot − offset)) with z = shift + unit·(R_i − pivot).
 
         ``settings`` are pivot, shift, unit, a, b and offset; it is in the dtype of the row.
         """
-        written = torch.empty_like(self.row)
-        arrays = self._row, self._weights, (written.data_ptr(), written.element_size())
+        written = np.empty_like(self.row)
+        arrays = self._row, self._weights, (pointer_to(written), written.itemsize)
         self._each("eqrm_gradient", arrays, *settings)
         return written
 
@@ -294,9 +292,9 @@ class Passes:
     ) -> Array:
         """The sums that a function finds over the row, or over its parts, one for each thread."""
         function = getattr(LIBRARY, f"{name}_single" if self._single else name)
-        threads = torch.get_num_threads() if self.size >= WORTH_THREADS else 1
+        threads = thread_count() if self.size >= WORTH_THREADS else 1
         found = np.zeros((threads, results))
-        written = _pointer(found)
+        written = pointer_to(found)
 
         def work(part: int) -> None:
             begin, end = self.size * part // threads, self.size * (part + 1) // threads
@@ -316,45 +314,41 @@ def sums_of_bins(table: Array, shift: float, unit: float) -> list[float]:
     shift + unit, …"""
     found = _Six()
     bins = len(table) - 2 * ROWS_BESIDE_BINS
-    LIBRARY.eqrm_sums_of_bins(_pointer(table), bins, shift, unit, found)
+    LIBRARY.eqrm_sums_of_bins(pointer_to(table), bins, shift, unit, found)
     return list(found)
 
 
-def total(values: Tensor) -> float:
+def total(values: Row) -> float:
     """Σ of all values, which is not finite if one of them is not.
 
     Long rows are added up by the threads that then pass over them: those of torch would go on
-    waiting for work, and keep the others from it. Tensors that only stand for others, as those of
-    ``torch.func``, have no memory to pass over.
+    waiting for work, and keep the others from it.
     """
-    single = values.dtype == torch.float32
-    known = single or values.dtype == torch.float64
-    plain = type(values) in (Tensor, Parameter) and not being_transformed()
-    if (
-        LIBRARY is None
-        or not (known and plain)
-        or values.device.type != "cpu"
-        or not values.is_contiguous()
-    ):
-        return float(values.detach().sum())
-    size = values.numel()
+    single, size = values.dtype == np.float32, values.size
+    known = single or values.dtype == np.float64
+    if LIBRARY is None or not known or not values.flags.c_contiguous:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(values.sum())
     if size > TORCH_USES_THREADS:
-        return Passes(values.detach()).spread(0.0)[0] * size
+        return Passes(values.reshape(-1)).spread(0.0)[0] * size
     found = _Two()
     add_up = LIBRARY.eqrm_spread_single if single else LIBRARY.eqrm_spread
-    add_up(values.data_ptr(), size, 0.0, found)
+    add_up(pointer_to(values), size, 0.0, found)
     return found[0]
 
 
 def _row(centred: Array, weights: Array | None) -> tuple[int, int | None, int, float]:
     """What the C functions take for a row: two pointers, its length and its total weight."""
     if weights is None:
-        return _pointer(centred), None, centred.size, float(centred.size)
-    return _pointer(centred), _pointer(weights), centred.size, 1.0
+        return pointer_to(centred), None, centred.size, float(centred.size)
+    return pointer_to(centred), pointer_to(weights), centred.size, 1.0
 
 
-def _pointer(array: Array) -> int:
-    return torch.from_numpy(array).data_ptr()  # in half the time of array.ctypes.data
+def pointer_to(array: Any) -> int:
+    """Where an array of one element or more is in memory."""
+    if array.flags.writeable:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # in half the time
+    return int(array.ctypes.data)
 
 
 @cache

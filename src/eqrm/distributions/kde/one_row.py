@@ -1,4 +1,4 @@
-"""The quantile of one row on the CPU, in any dtype, with weights, for risks of any size.
+"""The quantile of one row, in numpy, with weights, for risks of any size.
 
 The usual row is one call of the C part, a long one few passes of it; those that need more care are
 solved in other units, or from another point.
@@ -7,11 +7,8 @@ solved in other units, or from another point.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from eqrm.distributions.bandwidths import (
     UNBOUNDED,
@@ -24,7 +21,7 @@ from eqrm.distributions.bandwidths import (
 )
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.bulk_sums import LONG, BulkSums
-from eqrm.distributions.kde.native import Array
+from eqrm.distributions.kde.native import Array, Row
 from eqrm.distributions.kde.root import (
     RowQuantile,
     add_shares,
@@ -34,132 +31,104 @@ from eqrm.distributions.kde.root import (
     quantile_of_row,
     root_of_one,
 )
-from eqrm.distributions.kde.root_in_tensors import may_look
 from eqrm.distributions.kde.sums import FAR_FROM_MEAN, Equation, risk_near_quantile
 from eqrm.distributions.moments import row_moments
 from eqrm.distributions.normal_tails import SQRT_2
-from eqrm.errors import DomainDataError
 from eqrm.level import Level
-
-Found = tuple[Tensor, Tensor | None, Tensor | None]
-"""q and dq/dR in the dtype of the risks, and dq/dh (..., 1) where h was given."""
 
 LARGE = 1e90
 """Squares of numbers of this size, and of ratios of two, are numbers; beyond, risks are solved for
 in other units."""
 
-LARGEST_SINGLE = 3.4e38
-"""Numbers up to this are numbers in float32 too."""
-
 
 def quantile_of_one(
-    risks: Tensor,
-    given: Any,
-    weights: Tensor | None,
+    row: Row,
+    given: float | None,
+    weights: Array | None,
     rule: Bandwidth | None,
     level: Level,
     wants_gradient: bool,
-) -> Found:
-    """What ``value_and_gradients`` gives, of one row; ``given`` is h (1,) where there is no rule.
+) -> RowQuantile:
+    """q, dq/dR where it is wanted, and dq/dh; ``given`` is h where there is no rule.
 
-    Domains without weight are left out; equal weights are none.
+    Domains without weight are left out; equal weights are none. The gradient of a row in float32
+    may be in float64.
     """
-    dtype, domains, kept, shares = risks.dtype, risks.shape[0], None, None
-    row = risks.detach()
+    domains, kept, shares = row.size, None, None
     needs_no_risks = rule is None or isinstance(rule, (SigmaRule, Fixed))
-    if dtype != torch.float64 and not (dtype == torch.float32 and needs_no_risks):
-        row = row.to(torch.float64)
+    if row.dtype != np.float64 and not (row.dtype == np.float32 and needs_no_risks):
+        row = row.astype(np.float64)
     if weights is not None:
-        given_weights = weights.numpy()
-        counting = given_weights != 0.0
+        counting = weights != 0.0
         if not counting.all():
-            kept = torch.from_numpy(np.flatnonzero(counting))
-            row = row.index_select(0, kept)
-        if np.count_nonzero(given_weights == given_weights.max()) < row.shape[0]:
-            shares = given_weights[counting]
-    row = row.contiguous()
-    spread = None if rule is None or shares is not None else spread_bandwidth(rule, row.shape[0])
+            kept = np.flatnonzero(counting)
+            row = row[kept]
+        if np.count_nonzero(weights == weights.max()) < row.size:
+            shares = weights[counting]
+    if not row.flags.c_contiguous:
+        row = np.ascontiguousarray(row)
+    spread = None if rule is None or shares is not None else spread_bandwidth(rule, row.size)
     found = None if spread is None else quantile_at_once(row, None, spread, level, wants_gradient)
     if found is None:
         found = _of_bandwidth(row, shares, given, rule, level, wants_gradient)
-    value, gradient, mean_z = found
-    if gradient is not None:
-        if kept is not None:
-            gradient = gradient.new_zeros(domains).index_copy_(0, kept, gradient)
-        gradient = in_dtype(gradient, dtype)
-    by_given = None if given is None else torch.full_like(given, mean_z)
-    if dtype == torch.float64 or (dtype == torch.float32 and abs(value) < LARGEST_SINGLE):
-        return torch.scalar_tensor(value, dtype=dtype), gradient, by_given
-    # By way of float64: a number that is too large for its dtype becomes infinite, and is refused.
-    return torch.scalar_tensor(value, dtype=torch.float64).to(dtype), gradient, by_given
+    if found.gradient is None or kept is None:
+        return found
+    gradient = np.zeros(domains, found.gradient.dtype)
+    gradient[kept] = found.gradient
+    return found._replace(gradient=gradient)
 
 
 def _of_bandwidth(
-    row: Tensor,
+    row: Row,
     shares: Array | None,
-    given: Any,
+    given: float | None,
     rule: Bandwidth | None,
     level: Level,
     wanted: bool,
 ) -> RowQuantile:
     """The bandwidth first, then the quantile: at once, in few passes or with care."""
-    bandwidth = (
-        RowBandwidth(fixed=given.item()) if rule is None else rule.of_row(row.numpy(), shares)
-    )
+    if rule is None:
+        bandwidth = RowBandwidth(fixed=math.nan if given is None else given)
+    else:
+        bandwidth = rule.of_row(row, shares)
     found = quantile_at_once(row, shares, bandwidth, level, wanted)
     if found is None and shares is None:
         found = quantile_of_long_row(row, bandwidth, level, wanted)
     if found is None:
-        row = row.to(torch.float64)
+        row = row.astype(np.float64, copy=False)
         if shares is None and bandwidth.factor == UNBOUNDED:
-            found = quantile_in_gap(row.numpy(), bandwidth.fixed, level, wanted)
+            found = quantile_in_gap(row, bandwidth.fixed, level, wanted)
     return found or _quantile_with_care(row, shares, bandwidth, level, wanted)
 
 
 def _quantile_with_care(
-    risks: Tensor, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
+    risks: Array, weights: Array | None, bandwidth: RowBandwidth, level: Level, wanted: bool
 ) -> RowQuantile:
     """q, dq/dR where it is wanted, and z̄, of a row in float64, in any case."""
     row, exponent = row_moments(risks, weights), 0
     h = bandwidth.value(row.std)
     sizes = abs(row.pivot), row.std, abs(h)
     if not all(size == 0.0 or 1.0 / LARGE < size < LARGE for size in sizes):
-        size = float(np.abs(risks.numpy()).max())
+        size = float(np.abs(risks).max())
         exponent = math.frexp(max(size, h))[1]
-        risks = torch.from_numpy(np.ldexp(risks.numpy(), -exponent))
+        risks = np.ldexp(risks, -exponent)
         bandwidth = bandwidth.in_units(exponent)
         row = row_moments(risks, weights)
         h = bandwidth.value(row.std)
     if not (math.isfinite(row.std) and math.isfinite(h)):
         # A bad risk that nobody refused, or risks too far apart.
-        nan = torch.full_like(risks, math.nan)
+        nan = np.full_like(risks, math.nan)
         return RowQuantile(math.nan, nan if wanted else None, math.nan)
     # A domain with nearly all the weight leaves no spread, however far the others are.
     spread = row.std if weights is None else float(np.abs(row.centred).max())
     if h == bandwidth.fixed and spread > FAR_FROM_MEAN * h > 0.0:
         # Differences to a risk near the quantile keep the digits that those to the mean lose.
-        near = risk_near_quantile(risks.numpy(), weights, level)
-        row = row._replace(pivot=near, mean_offset=0.0, centred=risks.numpy() - near)
+        near = risk_near_quantile(risks, weights, level)
+        row = row._replace(pivot=near, mean_offset=0.0, centred=risks - near)
     value, gradient, mean_z = quantile_of_row(row, bandwidth, level, wanted)
     if abs(value - row.pivot - row.mean_offset) > FAR_FROM_MEAN * h > 0.0:
-        value = polished(value, risks.numpy(), weights, h, level)
+        value = polished(value, risks, weights, h, level)
     return RowQuantile(scaled(value, exponent), gradient, mean_z)
-
-
-def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient in the dtype of the risks; refuses one that is too large for it."""
-    if gradient.dtype == dtype:
-        return gradient
-    result = gradient.to(dtype)
-    # A sum is cheaper than a look at each, and finite if they all are.
-    if not may_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
-        return result
-    if bool((result.isinf() & gradient.isfinite()).any()):
-        raise DomainDataError(
-            f"The gradient of the quantile is too large for {dtype}. "
-            "Pass the risks in float32 or float64."
-        )
-    return result
 
 
 ENOUGH_FOR_START, ENOUGH_BEYOND, WIDEST_STRIDE = 8_192, 1_000, 32
@@ -219,20 +188,20 @@ class BinnedSums(BulkSums):
         shift = (FARTHEST_BIN - middle) * BINS_PER_BANDWIDTH - unit * self.offset
         self.middle, self.table = middle, self.passes.bins(self.pivot, shift, unit, count)
 
-    def write_gradient(self, t: float, a: float, b: float) -> Tensor:
+    def write_gradient(self, t: float, a: float, b: float) -> Row:
         unit = -1.0 / (self.equation.bandwidth * SQRT_2)
         shift = t / SQRT_2 - unit * self.offset
         return self.passes.gradient(self.pivot, shift, unit, a, b, self.offset)
 
 
 def quantile_of_long_row(
-    risks: Tensor, bandwidth: RowBandwidth, level: Level, wants_gradient: bool
+    risks: Row, bandwidth: RowBandwidth, level: Level, wants_gradient: bool
 ) -> RowQuantile | None:
     """q, and the gradient in the dtype of the risks, which are contiguous, float64 or float32.
 
     None where they are few, hardly any lie beyond the quantile, or the digits need more care.
     """
-    size = risks.shape[0]
+    size = risks.size
     beyond = size * min(level.alpha, level.tail)
     if native.LIBRARY is None or size <= LONG or not beyond > FEWEST_BEYOND:
         return None
@@ -250,7 +219,7 @@ def quantile_of_long_row(
     if not std < FAR_FROM_MEAN * h < math.inf:
         return None
     stride = min(size // ENOUGH_FOR_START, max(int(beyond / ENOUGH_BEYOND), WIDEST_STRIDE))
-    some = risks[::stride].numpy().astype(np.float64)
+    some = risks[::stride].astype(np.float64)
     equation = Equation.at(level, some - pivot - offset, None, std, h)
     sums = BinnedSums(equation, passes, pivot, offset)
     root = root_of_one(sums)

@@ -17,14 +17,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy.special import ndtr
-from torch import Tensor
 
 from eqrm.distributions.bandwidths import RowBandwidth, SpreadBandwidth
 from eqrm.distributions.kde import native
 from eqrm.distributions.kde.bulk_sums import LONG, kernel_sums
-from eqrm.distributions.kde.native import Array
+from eqrm.distributions.kde.native import Array, Row
 from eqrm.distributions.kde.sums import (
     FAR_INSIDE_TAIL,
     NARROWEST,
@@ -56,7 +54,7 @@ class RowQuantile(NamedTuple):
     """q, dq/dR (None where it is not wanted) and dq/dh at fixed risks, which is z̄."""
 
     value: float
-    gradient: Tensor | None
+    gradient: Row | None
     mean_z: float
 
 
@@ -70,7 +68,7 @@ def quantile_of_row(
     h = bandwidth.value(row.std)
     if h == 0.0:
         shares = equal_weights(row.centred.size) if row.weights is None else row.weights
-        gradient = torch.from_numpy(shares.copy()) if wants_gradient else None
+        gradient = shares.copy() if wants_gradient else None
         return RowQuantile(row.pivot + row.mean_offset, gradient, level.z)
     fixed = h == bandwidth.fixed
     reach = row.std if row.weights is None else float(np.abs(row.centred).max())
@@ -91,7 +89,7 @@ def quantile_of_row(
 
 
 def quantile_at_once(
-    risks: Tensor,
+    risks: Row,
     weights: Array | None,
     bandwidth: RowBandwidth | SpreadBandwidth,
     level: Level,
@@ -108,7 +106,7 @@ def quantile_at_once(
     log_tail, goal, sign = upper(level)
     if log_tail < FAR_INSIDE_TAIL:
         return None
-    gradient = torch.empty_like(risks) if wants_gradient else None
+    gradient = np.empty_like(risks) if wants_gradient else None
     solving = log_tail, goal, sign, narrow(goal), KernelSums.tolerance
     if isinstance(bandwidth, SpreadBandwidth):
         complete = native.spread_quantile(risks, *bandwidth, *solving, gradient=gradient)
@@ -158,20 +156,19 @@ def quantile_in_gap(
         ends = distances[near] / bandwidth
         shares = np.exp(-0.5 * ends * (ends + across))
         kernels[near] = 0.5 / shares.sum() * shares
-    return RowQuantile(middle, torch.from_numpy(kernels), 0.0)
+    return RowQuantile(middle, kernels, 0.0)
 
 
-def add_shares(gradient: Tensor | None, bandwidth: RowBandwidth, mean_z: float) -> None:
+def add_shares(gradient: Row | None, bandwidth: RowBandwidth, mean_z: float) -> None:
     """z̄·∂h/∂R_i, which a bandwidth has at a few places; one may be named twice."""
     if gradient is None or bandwidth.shares is None:
         return
     places, shares = bandwidth.shares
-    values = gradient.numpy()
     if places.size > FEW_PLACES:
-        np.add.at(values, places, mean_z * shares)
+        np.add.at(gradient, places, mean_z * shares)
         return
     for place, share in zip(places.tolist(), shares.tolist(), strict=True):
-        values[place] += mean_z * share
+        gradient[place] += mean_z * share
 
 
 def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> RowQuantile | None:
@@ -181,7 +178,7 @@ def _in_one_call(equation: Equation, coupling: float, wants_gradient: bool) -> R
         return None
     if not (1e-140 < abs(bandwidth) < 1e140 and equation.std < 1e100 * abs(bandwidth)):
         return None
-    gradient = torch.empty(size, dtype=torch.float64) if wants_gradient else None
+    gradient = np.empty(size) if wants_gradient else None
     found = native.quantile(
         equation.centred,
         equation.weights,

@@ -140,7 +140,7 @@ def _start(
     def passed(at: Tensor) -> Tensor:
         """Beyond how many of these points each root lies."""
         z = at.unsqueeze(-1) - shifted.unsqueeze(-2)
-        log_sf = (log_weights.unsqueeze(-2) + normal_tails.log_sf(z)).logsumexp(-1)
+        log_sf: Tensor = (log_weights.unsqueeze(-2) + normal_tails.log_sf(z)).logsumexp(-1)
         return (log_sf > target).sum(-1, keepdim=True)
 
     watched = may_look(shifted)

@@ -16,10 +16,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from scipy.special import erfcx
 
-from eqrm.distributions.kde.native import Array
+from eqrm.distributions.kde.native import Array, Row
 from eqrm.distributions.normal_tails import LOG_SQRT_2PI, SQRT_2
 from eqrm.level import Level, normal_upper_quantile
 
@@ -165,7 +164,7 @@ class KernelSums(ABC):
         """The tail probability and its derivatives at ``t``."""
 
     @abstractmethod
-    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+    def gradient(self, t: float, coupling: float) -> tuple[Row, float]:
         """w_i + coupling·z̄·p_i·x_i at ``t``, with w_i ∝ p_i φ(z_i), and z̄ = Σ w_i z_i.
 
         The last thing asked of a row: it may be written over the centred risks.
@@ -239,7 +238,7 @@ class TailSums(KernelSums):
         third, fourth = float(densities.dot(z)), float(densities.dot(square))
         return Tail(log_sf, density / tails, *hermite(first, second, third, fourth))
 
-    def gradient(self, t: float, coupling: float) -> tuple[torch.Tensor, float]:
+    def gradient(self, t: float, coupling: float) -> tuple[Row, float]:
         densities = self._relative_densities(t)
         densities /= densities.sum()
         mean_z = t + float(densities.dot(self.distances))
@@ -247,7 +246,7 @@ class TailSums(KernelSums):
         share = 1.0 / centred.size if weights is None else weights
         gradient: Array = np.multiply(centred, share * (coupling * mean_z), out=centred)
         gradient[self.kept] += densities
-        return torch.from_numpy(gradient), mean_z
+        return gradient, mean_z
 
 
 def quantile_of_kernels(centres: Array, width: float, below: float) -> float:

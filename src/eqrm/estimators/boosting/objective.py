@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
@@ -34,9 +33,12 @@ from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.level import Level
 from eqrm.linear.solving.risk_functions import Array
-from eqrm.objectives.risk_based import ERM, Superquantile
-from eqrm.objectives.risk_objective import RiskObjective
 
+if TYPE_CHECKING:
+    from eqrm.objectives.risk_objective import RiskObjective
+
+Aim: TypeAlias = "Goal | RiskObjective"
+ERM = Goal.of(None)
 
 @dataclass(frozen=True, eq=False)
 class Round:
@@ -74,7 +76,7 @@ class DomainTable:
         return self._means(self.loss.derivatives(self._shaped(margins)).losses)
 
     def gradient(
-        self, margins: NDArray[Any], objective: RiskObjective
+        self, margins: NDArray[Any], objective: Aim
     ) -> tuple[Floats, Floats, Round]:
         """Gradient and Hessian of every row, and what they were computed from."""
         found = self.loss.derivatives(self._shaped(margins))
@@ -84,19 +86,14 @@ class DomainTable:
         self._scale(found.curvatures, np.maximum(np.abs(weights), 1.0 / weights.size))
         return found.slopes, found.curvatures, Round(value, risks, weights)
 
-    def weigh(self, risks: Array, objective: RiskObjective) -> tuple[float, Array]:
+    def weigh(self, risks: Array, objective: Aim) -> tuple[float, Array]:
         """The value of an objective of the risks (m,), and its slope in each of them (m,).
 
         The slope is how much each domain counts in the gradient. For a quantile it sums to 1, and
         domains of low risk often have a negative part in it.
         """
         self.groups.refuse_diverged(risks)
-        given = torch.from_numpy(np.array(risks, dtype=np.float64)).requires_grad_()
-        value = objective.of_risks(given)
-        if not value.requires_grad:
-            return float(value), np.zeros(len(given))
-        (slope,) = torch.autograd.grad(value, given)
-        return float(value.detach()), slope.numpy()
+        return objective.value_and_slope(np.asarray(risks, np.float64))
 
     def _means(self, losses: Floats) -> Array:
         weighted = losses if self._row_weight is None else losses * self._row_weight
@@ -139,7 +136,7 @@ class BoostingObjective:
     def __init__(
         self,
         domains: Mapping[Any, Any],
-        alpha: Level | float | str | RiskObjective | None = 0.9,
+        alpha: Level | float | str | Aim | None = 0.9,
         *,
         loss: str = "log-loss",
         num_class: int | None = None,
@@ -158,14 +155,13 @@ class BoostingObjective:
         self._loss, self._num_class = one_of(loss, LOSSES, "loss"), num_class
         self._tables: dict[Any, DomainTable] = {}
 
-    def _objective_at(self, alpha: Level | float | str | RiskObjective | None) -> RiskObjective:
-        if isinstance(alpha, RiskObjective):
-            return alpha
-        return Goal.of(alpha, **self._measured).objective()
+    def _objective_at(self, alpha: Level | float | str | Aim | None) -> Aim:
+        given: Any = alpha
+        return given if hasattr(alpha, "value_and_slope") else Goal.of(given, **self._measured)
 
     def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Gradient and Hessian of every row, as both libraries ask for them."""
-        objective = ERM() if self.rounds < self.erm_rounds else self.objective
+        objective = ERM if self.rounds < self.erm_rounds else self.objective
         found = self.table(data).gradient(margins, objective)
         gradient, hessian, self.last = found
         self.rounds += 1
@@ -193,26 +189,24 @@ class BoostingObjective:
         return self._shown(margins, data, self.objective)
 
     def metric_at(
-        self, alpha: Level | float | str | RiskObjective | None
+        self, alpha: Level | float | str | Aim | None
     ) -> Callable[[NDArray[Any], Any], tuple[Any, ...]]:
         """A metric for another level; ``None`` is the mean of domain risks."""
         objective = self._objective_at(alpha)
         return lambda margins, data: self._shown(margins, data, objective)
 
-    def _shown(self, margins: NDArray[Any], data: Any, objective: RiskObjective) -> tuple[Any, ...]:
+    def _shown(self, margins: NDArray[Any], data: Any, objective: Aim) -> tuple[Any, ...]:
         table = self.table(data)
         value, _ = table.weigh(table.risks(margins), objective)
         return (metric_name(self._loss, objective), value, *self.after_value)
 
 
-def metric_name(loss: str, objective: RiskObjective) -> str:
+def metric_name(loss: str, objective: Aim) -> str:
     """What a curve of risks is called in the libraries' logs."""
-    if isinstance(objective, ERM):
-        return f"{loss}-mean"
-    level = str(getattr(objective, "level", ""))
-    if isinstance(objective, Superquantile) and objective.level == Level(1.0):
+    name, level = objective.name, getattr(objective, "level", "")
+    if name == "superquantile" and level == Level(1.0):
         return f"{loss}-worst"
-    return f"{loss}-{'q' if objective.name == 'eqrm' else objective.name}{level}"
+    return f"{loss}-mean" if name == "erm" else f"{loss}-{'q' if name == 'eqrm' else name}{level}"
 
 
 def import_library(package: str, purpose: str) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from eqrm.checks import Rule, integer, is_integer, number
-from eqrm.estimators.boosting.objective import BoostingObjective
+from eqrm.estimators.boosting.objective import ERM, BoostingObjective
 from eqrm.estimators.fit_inputs import TrainingRows, training_rows
 from eqrm.estimators.goal import Goal
 
@@ -24,7 +24,6 @@ ROUNDS_OR_SHARE = Rule(
     "a number of rounds, or a share of n_estimators such as 0.7",
     lambda v: integer(0).holds(v) if is_integer(v) else number(0, 1).holds(v),
 )
-ERM = Goal.of(None)
 KINDS = frozenset({"booster", "boosting", "boosting_type", "boost", "process_type", "linear_tree"})
 """Parameters of the libraries with which rounds are no longer trees that are added up."""
 FEW_ROWS = 20_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from eqrm.checks import one_of
 from eqrm.distributions.kernel import KDE
@@ -34,9 +33,8 @@ def draw_risk_distribution(kde: KDE, level: Level) -> Figure:
     """The paper's Figure 1c: PDF above, CDF below, the α-quantile marked in both."""
     figure = new_figure(width=5.2, height=4.6)
     density, distribution = figure.subplots(2, 1, sharex=True)
-    with torch.no_grad():
-        grid, quantile = _grid(kde), float(kde.quantile(level))
-        pdf = kde.log_prob(grid).exp().numpy()
+    grid, quantile = _grid(kde), float(kde.quantile(level))
+    pdf = np.exp(kde.log_prob(grid))
     density.plot(grid, pdf, color=INK)
     for side, colour, alpha in ((grid < quantile, QUIET, 0.25), (grid >= quantile, ACCENT, 0.35)):
         density.fill_between(grid, pdf, where=side, color=colour, alpha=alpha, linewidth=0)
@@ -53,7 +51,7 @@ def draw_risk_cdf(kde: KDE, level: Level) -> Figure:
     figure = new_figure(width=4.2, height=3.2)
     axes = figure.subplots()
     grid = _grid(kde)
-    steps = step_cdf(kde.risks.detach().numpy(), float(grid[0]), float(grid[-1]))
+    steps = step_cdf(kde.risks, float(grid[0]), float(grid[-1]))
     axes.plot(*steps, drawstyle="steps-post", color=QUIET, label="empirical")
     _mark_risks(axes, kde)
     _draw_smooth_cdf(axes, kde, level)
@@ -157,7 +155,7 @@ def write_figures(predictors: Mapping[str, MeasuredRisks], folder: Path, level: 
     """
     figures = {"risk-cdfs": draw_cdfs_and_tails(predictors)}
     for number, found in enumerate(predictors.values(), start=1):
-        drawn = draw_risk_distribution(KDE(torch.from_numpy(found.risks)), level)
+        drawn = draw_risk_distribution(KDE(found.risks), level)
         figures[f"risk-distribution-{number}"] = drawn
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as outputs:
@@ -211,22 +209,20 @@ def plain_label(name: str) -> str:
     return f"\N{NO-BREAK SPACE}{shown}" if shown.startswith("_") else shown
 
 
-def _grid(kde: KDE) -> torch.Tensor:
+def _grid(kde: KDE) -> Vector:
     """Risks from the .0005 to the .9995-quantile, evenly spaced."""
     low, high = (float(kde.quantile(Level(alpha))) for alpha in (0.0005, 0.9995))
-    return torch.linspace(low, high, POINTS, dtype=torch.float64)
+    return np.linspace(low, high, POINTS)
 
 
 def _mark_risks(axes: Axes, kde: KDE) -> None:
-    risks = kde.risks.detach()
-    axes.plot(risks, [0.0] * len(risks), "|", color=INK, markersize=10, clip_on=False)
+    axes.plot(kde.risks, [0.0] * len(kde.risks), "|", color=INK, markersize=10, clip_on=False)
 
 
 def _draw_smooth_cdf(axes: Axes, kde: KDE, level: Level) -> None:
     """The CDF, with the α-quantile marked."""
-    with torch.no_grad():
-        grid, quantile = _grid(kde), float(kde.quantile(level))
-        axes.plot(grid, kde.cdf(grid), color=INK, label="KDE-smoothed")
+    grid, quantile = _grid(kde), float(kde.quantile(level))
+    axes.plot(grid, kde.cdf(grid), color=INK, label="KDE-smoothed")
     left = float(grid[0])
     axes.hlines(level.alpha, left, quantile, color=ACCENT, linestyle="--", linewidth=1)
     axes.vlines(quantile, 0, level.alpha, color=ACCENT, linestyle="--", linewidth=1)

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.special import erfc, erfcx
-from torch import Tensor
 
+from eqrm.arrays import Values
 from eqrm.distributions.bandwidths import (
     Bandwidth,
     BandwidthFunction,
     Fixed,
     SigmaRule,
+    UserRule,
     resolve_bandwidth,
 )
 from eqrm.distributions.empirical import Empirical
@@ -26,7 +26,8 @@ from eqrm.distributions.kde.bulk_sums import kernel_sums
 from eqrm.distributions.kde.root import root_of_one
 from eqrm.distributions.kde.sums import Equation, TailSums
 from eqrm.distributions.kernel import KDE
-from eqrm.errors import DomainDataError, SettingError
+from eqrm.errors import SettingError
+from eqrm.execution import torch_for
 from eqrm.level import Level
 from eqrm.linear.solving.measures import (
     DEEPEST,
@@ -42,6 +43,7 @@ from eqrm.linear.solving.measures import (
 )
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import (
+    DISTRIBUTIONS,
     Estimator,
     below_one,
     estimate,
@@ -287,7 +289,22 @@ class MeasureChoice:
                 return KernelMeasure(inside, self.beyond, factor=rule.factor(domains))
             if isinstance(rule, Fixed):
                 return KernelMeasure(inside, self.beyond, fixed=rule.value)
+        torch_for(f"The gradient of distribution={self.estimator!r}, bandwidth={self.bandwidth}")
+        from eqrm.linear.solving.differentiated import AnyDistribution
+
         return AnyDistribution(self, level)
+
+    def value(self, level: Level, risks: Values) -> Values:
+        """The measure of some risks (m,): of an array, or of a tensor with its gradient."""
+        law = estimate(self.estimator, risks, None, self.options)
+        value: Values = law.superquantile(level) if self.beyond else quantile_at(law, level)
+        return value
+
+    @property
+    def needs_tensors(self) -> bool:
+        """Whether a user's class or function, which may know tensors only, takes part."""
+        of_user = self.estimator not in DISTRIBUTIONS.values()
+        return of_user or isinstance(self.bandwidth, UserRule)
 
     @property
     def beyond(self) -> bool:
@@ -296,44 +313,3 @@ class MeasureChoice:
 
     def _inside(self, level: Level, what: str) -> Level:
         return below_one(level, what) if self.beyond else level.interior(what)
-
-
-class AnyDistribution(Measure):
-    """The quantile or superquantile of a user's distribution, or of a KDE with any bandwidth.
-
-    By automatic differentiation, which is slower than the exact forms of the other measures.
-    """
-
-    def __init__(self, choice: MeasureChoice, level: Level) -> None:
-        self.choice, self.level = choice, level
-        of_kde = choice.estimator is KDE and not choice.beyond
-        self.may_fall_without_end = of_kde and level.alpha < 0.5
-
-    def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
-        risks = torch.tensor(mean + spread, dtype=torch.float64, requires_grad=True)
-        try:
-            found = estimate(self.choice.estimator, risks, None, self.choice.options)
-            beyond = self.choice.beyond
-            value = found.superquantile(self.level) if beyond else quantile_at(found, self.level)
-        except DomainDataError:  # too large for a float: a place that the descent must not go to
-            return Local(np.inf, np.full(len(spread), np.nan), no_curvature)
-        (slope,) = torch.autograd.grad(value, risks, create_graph=True)
-
-        def curvature(mean_slope: Array, slopes: Array) -> Array:
-            columns = mean_slope + slopes
-            if not slope.requires_grad:  # a law whose quantile is linear in the risks
-                return np.zeros((columns.shape[1], columns.shape[1]))
-            products = [
-                _second(slope, risks, torch.from_numpy(np.ascontiguousarray(column)))
-                for column in columns.T
-            ]
-            found: Array = columns.T @ np.stack(products, axis=1)
-            return 0.5 * (found + found.T)
-
-        return Local(float(value.detach()), slope.detach().numpy().copy(), curvature)
-
-
-def _second(slope: Tensor, risks: Tensor, direction: Tensor) -> Array:
-    """(∂²q/∂R²)·direction."""
-    (product,) = torch.autograd.grad(slope @ direction, risks, retain_graph=True, allow_unused=True)
-    return np.zeros(len(risks)) if product is None else product.numpy()

@@ -13,16 +13,17 @@ in :func:`one_thread`.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 
 import numpy as np
-import torch
 from scipy.linalg import solve_triangular
 from threadpoolctl import ThreadpoolController
 
+from eqrm.execution import thread_count
 from eqrm.linear.solving.measures import MeasureOfRisks, Point
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.linear.solving.wide_steps import WIDE, factored_step, step_within
@@ -292,11 +293,13 @@ def _controller() -> ThreadpoolController:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run a block with one thread of BLAS and of torch, then restore what was set."""
-    before = torch.get_num_threads()
+    """Run a block with one thread of BLAS and, where loaded, of torch; then restore what was."""
+    torch, before = sys.modules.get("torch"), thread_count()
     with _controller().limit(limits=1, user_api="blas"):
-        torch.set_num_threads(1)
+        if torch is not None:
+            torch.set_num_threads(1)
         try:
             yield
         finally:
-            torch.set_num_threads(before)
+            if torch is not None:
+                torch.set_num_threads(before)

@@ -202,7 +202,7 @@ def scale_slope_quadratics(moments: DomainMoments, intercept: bool) -> Quadratic
 
 def _second_moments(moments: DomainMoments, intercept: bool) -> tuple[Array, Array]:
     """E[uuᵀ] per domain, of (x, y) or of (x − x̄, y − ȳ, 1), and the centre."""
-    mean, covariance = moments.mean.numpy(), moments.covariance.numpy()
+    mean, covariance = moments.mean, moments.covariance
     if not intercept:
         return covariance + mean[:, :, None] * mean[:, None, :], np.zeros(mean.shape[1])
     centre, away = centred(mean)

@@ -4,6 +4,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LIGHT := $(VENV)/.ready-light
+SOURCES := pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c src/eqrm/distributions/kde/kernels.h src/eqrm/distributions/kde/ranks.h
 DOCS_READY := $(VENV)/.ready-docs
 COMPILED := $(VENV)/.compiled
 EXTRAS := dev,plots
@@ -37,9 +39,14 @@ COMPILE := $(BIN)/python -m compileall -qq -j $(WORKERS) -x "/tests/" $(VENV)/li
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-$(READY): pyproject.toml constraints.txt scripts/set_up.sh hatch_build.py src/eqrm/distributions/kde/native.c src/eqrm/distributions/kde/kernels.h src/eqrm/distributions/kde/ranks.h
+# For demo: what tables need, without torch. What is there already stays.
+$(LIGHT): $(SOURCES)
+	@VENV="$(VENV)" EXTRAS=plots sh scripts/set_up.sh
+	@touch $(LIGHT)
+
+$(READY): $(SOURCES)
 	@VENV="$(VENV)" EXTRAS="$(EXTRAS)" sh scripts/set_up.sh
-	@touch $(READY)
+	@touch $(LIGHT) $(READY)
 
 $(COMPILED): $(READY)
 	@echo "==> compiling the installed packages for the tests (once, a minute)"
@@ -54,7 +61,7 @@ $(DOCS_READY): $(READY)
 setup: $(COMPILED) ## make .venv with everything that demo and tests need
 	@echo "==> $(VENV) is ready"
 
-demo: $(READY) ## which model for the next domain? Coloured digits, then real flights; a minute
+demo: $(LIGHT) ## which model for the next domain? Coloured digits, then real flights; a minute
 	@echo "==> eqrm train coloured-digits (semi-synthetic: real digits, generated colours)"
 	@$(BIN)/eqrm train coloured-digits --output demo-output/coloured-digits
 	@echo

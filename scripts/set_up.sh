@@ -78,18 +78,18 @@ share_pip_settings_with_uv() {
 }
 
 install_with_uv() {
-    say "installing eqrm[$EXTRAS] with uv (the first time takes a minute, mostly torch)"
+    say "installing eqrm[$EXTRAS] with uv (the first time takes a minute at most)"
     share_pip_settings_with_uv
     "$1" pip install --quiet --python "$python" -c constraints.txt -e ".[$EXTRAS]"
 }
 
 install_with_pip() {
-    say "installing eqrm[$EXTRAS] with pip (the first time takes minutes, mostly torch)"
+    say "installing eqrm[$EXTRAS] with pip (the first time takes minutes)"
     "$python" -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt -e ".[$EXTRAS]"
 }
 
 say_whether_c_part_was_built() {
-    [ -f src/eqrm/distributions/kde/libeqrm.so ] || say "without the C part: numpy and torch do its work, quantiles take two to three times as long ('python3 hatch_build.py' says why)"
+    [ -f src/eqrm/distributions/kde/libeqrm.so ] || say "without the C part: numpy does its work, quantiles take two to three times as long ('python3 hatch_build.py' says why)"
 }
 
 make_environment

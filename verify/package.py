@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 
-from verify.demo import demo_by
+from verify.demo import DEMO, demo_by
 from verify.registry import (
     ROOT,
     Options,
@@ -67,16 +69,61 @@ def record(options: Options) -> Result:
     )
 
 
-WHEEL_SCENES = [
+FIRST_ANSWER, LIGHT_MB = 45.0, 700.0
+
+
+@check(
+    "package.light",
+    "from a fresh clone to the first answer in 45 s, in an environment of 700 MB without torch",
+    alone=True,
+)
+def light(options: Options) -> Result:
+    """``make demo`` with packages that are in the cache of the installer."""
+    with tempfile.TemporaryDirectory(prefix="eqrm-light-") as folder:
+        clone = Path(folder) / "eqrm"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        seconds, printed = [], []
+        for _ in range(2):  # the first may have to download
+            shutil.rmtree(clone / ".venv", ignore_errors=True)
+            start, printed = time.perf_counter(), []
+            demo = subprocess.Popen(
+                ["make", "demo"],
+                cwd=clone,
+                env=plain_environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for line in demo.stdout or ():
+                printed.append(line)
+                if line.startswith("Use: ") and len(printed) < 30:
+                    seconds.append(time.perf_counter() - start)
+            demo.wait()
+        environment = clone / ".venv"
+        files = (each for each in environment.rglob("*") if each.is_file())
+        size = sum(each.stat().st_size for each in files if not each.is_symlink()) / 1e6
+        found = list(environment.glob("lib/*/site-packages/torch"))
+    (options.output / "light.log").write_text("".join(printed))
+    answers = sum(line.startswith("Use: ") for line in printed)
+    return passed(
+        seconds[-1:] <= [FIRST_ANSWER] and size <= LIGHT_MB and not found and answers == 2,
+        f"{seconds[-1] if seconds else -1:.0f} s to the first of {answers} answers (bound "
+        f"{FIRST_ANSWER:.0f}), environment {size:.0f} MB (bound {LIGHT_MB:.0f}), torch: {found}",
+    )
+
+
+TABLE_SCENES = [
     "train",
     "predict",
     "evaluate",
+    "compare",
     "recalibrate",
     "watch",
     "backtest",
-    "train-network",
-    "sweep-and-table",
+    "plan",
+    "figure",
 ]
+NETWORK_SCENES = ["train-network", "sweep-and-table"]
 RUN_SCENE = """
 import sys
 sys.path.insert(0, {scripts!r})
@@ -85,11 +132,12 @@ assert eqrm.__file__.startswith({environment!r}), eqrm.__file__
 from running import made
 made({scene!r})
 """
+NO_TORCH = "from importlib.util import find_spec; assert find_spec('torch') is None"
 
 
 @check("package.wheel", "the wheel alone, in an empty environment, runs every command")
 def wheel(options: Options) -> Result:
-    """The commands of tests/record, with what ``pip install`` of the wheel brings and no more."""
+    """The commands of tests/record; those of networks after torch was added, the others without."""
     with tempfile.TemporaryDirectory(prefix="eqrm-wheel-") as folder:
         place, environment = Path(folder), Path(folder).resolve() / "environment"
         python = str(environment / "bin" / "python")
@@ -106,22 +154,31 @@ def wheel(options: Options) -> Result:
         (built,) = place.glob("*.whl")
         with zipfile.ZipFile(built) as archive:
             others = [n for n in archive.namelist() if not n.startswith(("eqrm/", "eqrm-"))]
-        install = [python, *pip[1:], "install", *constraints, str(built)]
-        finished = run_program(options, "wheel-install", install, plain_environment(), place)
-        failed = [f"install: {finished.last_lines()}"] if finished.code else []
-        for scene in () if failed else WHEEL_SCENES:
-            program = RUN_SCENE.format(
-                scripts=str(ROOT / "scripts" / "record"), environment=str(environment), scene=scene
-            )
-            finished = run_program(
-                options, f"wheel-{scene}", [python, "-c", program], plain_environment(), place
-            )
-            failed += [f"{scene}: {finished.last_lines()}"] if finished.code else []
+        failed = []
+
+        def run(name: str, command: list[str]) -> None:
+            done = run_program(options, f"wheel-{name}", command, plain_environment(), place)
+            failed.extend([f"{name}: {done.last_lines()}"] if done.code else [])
+
+        def run_scenes(names: list[str]) -> None:
+            given = {"scripts": str(ROOT / "scripts" / "record"), "environment": str(environment)}
+            for scene in names:
+                run(scene, [python, "-c", RUN_SCENE.format(**given, scene=scene)])
+
+        install = [python, *pip[1:], "install", *constraints]
+        run("install", [*install, f"{built}[plots]"])
+        run("no-torch", [python, "-c", NO_TORCH])
+        for name, demo in DEMO.items():
+            run(f"demo-{name}", [python, "-m", "eqrm.cli", *demo, "--output", name])
+        run_scenes(TABLE_SCENES)
+        run("install-torch", [*install, f"{built}[torch]"])
+        run_scenes(NETWORK_SCENES)
         size = built.stat().st_size / 1e6
     return passed(
         not (failed or others),
-        f"{len(WHEEL_SCENES)} groups of commands: {', '.join(WHEEL_SCENES)}; failed: {failed}; "
-        f"files of the wheel ({size:.1f} MB) outside of eqrm: {others}",
+        f"without torch both commands of the demo, {', '.join(TABLE_SCENES)}; with it "
+        f"{', '.join(NETWORK_SCENES)}; failed: {failed}; files of the wheel ({size:.1f} MB) outside "
+        f"of eqrm: {others}",
     )
 
 

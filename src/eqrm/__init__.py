@@ -15,11 +15,10 @@ AttributeError: module 'eqrm' has no attribute 'VREx'. Use eqrm.objectives.VREx.
 from importlib import import_module
 from pkgutil import iter_modules
 
-import lazy_loader
-
 from eqrm._version import __version__ as __version__
+from eqrm.public_names import attach
 
-_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = attach(__name__, __file__)
 
 
 def __getattr__(name: str) -> object:

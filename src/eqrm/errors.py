@@ -171,6 +171,17 @@ class MissingExtraError(EqrmError, ImportError):
         )
 
 
+@contextmanager
+def naming_torch(purpose: str) -> Iterator[None]:
+    """Say what needs torch, where an import finds that it is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError("torch", "torch", purpose) from None
+
+
 class EqrmWarning(UserWarning):
     """Base of every warning issued by this package."""
 

@@ -1,4 +1,4 @@
-"""Arrays and tensors: which of the two, how many threads; may values be looked at, are there kernels.
+"""Arrays and tensors: which of the two, and what may be done with them.
 
 Nothing here imports torch: whoever has a tensor has imported it.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from eqrm.errors import MissingExtraError
+from eqrm.errors import naming_torch
 
 if TYPE_CHECKING:
     import torch
@@ -37,10 +37,8 @@ def namespace(values: object) -> Any:
 
 def torch_for(purpose: str) -> Any:
     """torch, or an error that says what needs it."""
-    try:
+    with naming_torch(purpose):
         return import_module("torch")
-    except ImportError:
-        raise MissingExtraError("torch", "torch", purpose) from None
 
 
 def thread_count() -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.arrays import as_array, detached
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
@@ -64,13 +65,13 @@ class DomainRisks:
         """
         variances, several = self.loss_variances, self.counts > 1
         xp = namespace(variances)
-        pooled = fixed(xp.where(several, variances, 0.0).sum()) / several.sum().clip(min=1)
+        pooled = detached(xp.where(several, variances, 0.0).sum()) / several.sum().clip(min=1)
         return xp.where(several, variances, pooled) / self.counts.clip(min=1)
 
     @property
     def loss_variances(self) -> Any:
         """The variance s² of the losses of each domain (divisor n − 1); NaN where n < 2."""
-        return variances_of(self.squared_deviations(fixed(self.values)), self.counts)
+        return variances_of(self.squared_deviations(detached(self.values)), self.counts)
 
     def squared_deviations(self, centres: Any) -> Any:
         """Σ (loss − centre of its domain)² per domain, differentiable in the losses."""
@@ -88,11 +89,6 @@ class DomainRisks:
         return MeasuredRisks.of(
             [self.names[i] for i in present], *(v[present] for v in (counts, *found))
         )
-
-
-def fixed(values: Any) -> Any:
-    """The same values, without a gradient."""
-    return values.detach() if is_tensor(values) else values
 
 
 def variances_of(squares: Any, counts: Any) -> Any:
@@ -362,8 +358,3 @@ def _beside(losses: Any, ids: Any) -> Any:
         torch = namespace(losses)
         return torch.as_tensor(ids).to(device=losses.device, dtype=torch.int64)
     return as_array(ids).astype(np.int64, copy=False)
-
-
-def as_array(values: Any) -> NDArray[Any]:
-    """A tensor as an array, on the CPU and without a gradient."""
-    return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)

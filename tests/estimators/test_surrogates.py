@@ -109,7 +109,7 @@ def test_beyond_the_domains_log_normal_laws_are_compared() -> None:
     )
     assert both.chosen == RECALIBRATED[1]  # although ERM is lowest
     again = np.random.default_rng(0).integers(0, 40, (500, 40))  # the same resamples, one by one
-    drawn = LogNormal(risks[:, again]).quantile(0.99).numpy()
+    drawn = LogNormal(risks[:, again]).quantile(0.99)
     np.testing.assert_allclose(choice.errors[1], (drawn[1] - drawn[0]).std(), rtol=1e-9)
     for level, few in (
         (Level(0.9), risks),

@@ -7,8 +7,8 @@ import warnings
 import pytest
 import torch
 
-from eqrm.objectives import EQRM
 from eqrm.measures import QuantileBelowRisksWarning
+from eqrm.objectives import EQRM
 from eqrm.objectives.training_warnings import InvarianceWarning
 
 FAR_APART = torch.tensor([1.0, 2.0, 9.0], dtype=torch.float64)

@@ -29,7 +29,7 @@ from eqrm.cli import (
     watch,
 )
 from eqrm.cli.commands import PlainCommand, PlainGroup, say, warnings_said
-from eqrm.errors import EqrmError, settings_as_options
+from eqrm.errors import EqrmError, naming_torch, settings_as_options
 from eqrm.files.writing import is_full_disk
 from eqrm.text import printable
 
@@ -107,7 +107,8 @@ def main() -> None:
             )
             sys.exit(2)
     try:
-        app(prog_name="eqrm")
+        with naming_torch("This command"):
+            app(prog_name="eqrm")
     except EqrmError as error:
         if os.environ.get("RANK", "0") == "0":  # of several processes, one says it
             say(f"eqrm: {error}", err=True)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     BatchLoss = Callable[[Tensor, Tensor], Tensor]
 
-LOG_LOSS, SQUARED = "log-loss", "squared"
 BY_ROW = ("within", "order", "seen")
 """Options of an evaluation that have a value for each row."""
 
@@ -173,7 +172,7 @@ def _fitted_clone(model: Any, X: Any, y: NDArray[Any], groups: NDArray[np.int64]
 def _predicted(model: Any, X: Any, target: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], str]:
     """Labels, predictions and the metric for them."""
     if not is_classifier(model):
-        return target, np.asarray(model.predict(X)), SQUARED
+        return target, np.asarray(model.predict(X)), "squared"
     if not hasattr(model, "predict_proba"):
         return target, np.asarray(model.predict(X)), "0-1"
     classes = np.asarray(model.classes_)
@@ -186,4 +185,4 @@ def _predicted(model: Any, X: Any, target: NDArray[Any]) -> tuple[NDArray[Any], 
             "such rows out."
         )
     found = np.asarray(model.predict_proba(X))
-    return labels, found[:, 1] if len(classes) == 2 else found, LOG_LOSS
+    return labels, found[:, 1] if len(classes) == 2 else found, "log-loss"

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from eqrm.errors import DomainDataError
-from eqrm.estimators.model_evaluation import LOG_LOSS, SQUARED
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.accumulator import RiskAccumulator
 
@@ -52,7 +51,7 @@ def _losses(outputs: Tensor, target: Tensor) -> tuple[Tensor, str]:
     flat = outputs[:, 0] if outputs.ndim == 2 and outputs.shape[1] == 1 else outputs
     if target.is_floating_point():
         squares = (flat - target.reshape(flat.shape)).square()
-        return squares.reshape(len(squares), -1).mean(dim=1), SQUARED
+        return squares.reshape(len(squares), -1).mean(dim=1), "squared"
     if flat.ndim == 1:
-        return functional.softplus((1.0 - 2.0 * target.to(flat.dtype)) * flat), LOG_LOSS
-    return functional.cross_entropy(flat, target.long(), reduction="none"), LOG_LOSS
+        return functional.softplus((1.0 - 2.0 * target.to(flat.dtype)) * flat), "log-loss"
+    return functional.cross_entropy(flat, target.long(), reduction="none"), "log-loss"

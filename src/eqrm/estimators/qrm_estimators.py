@@ -23,7 +23,7 @@ from eqrm.checks import (
 )
 from eqrm.errors import SettingError
 from eqrm.estimators.base import DomainEstimator
-from eqrm.estimators.fit_inputs import TrainingRows, training_rows
+from eqrm.estimators.fit_inputs import training_rows
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.linear_fits import Solution, of_log_loss, of_squared_error
 from eqrm.estimators.network import Network, check_shape

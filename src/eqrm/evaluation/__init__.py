@@ -1,5 +1,5 @@
 """How good a predictor is on domains that it has never seen."""
 
-import lazy_loader
+from eqrm.public_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

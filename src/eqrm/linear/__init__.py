@@ -1,5 +1,5 @@
 """Exact linear worlds: with squared error, the risk on a domain is a quadratic form."""
 
-import lazy_loader
+from eqrm.public_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

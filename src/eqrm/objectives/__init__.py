@@ -1,5 +1,5 @@
 """What training minimises. Each objective is one class, found by name in the registry."""
 
-import lazy_loader
+from eqrm.public_names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

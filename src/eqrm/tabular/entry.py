@@ -21,6 +21,7 @@ from eqrm.data.tables.frames import is_frame
 from eqrm.data.tables.reading import Inspect, TableColumns, read_test_table
 from eqrm.data.tables.table import Table
 from eqrm.errors import DataFileError, EqrmError, Setting, SettingError
+from eqrm.execution import torch_for
 from eqrm.files.checked_json import read_json
 from eqrm.level import Level
 from eqrm.tabular.output_folder import check_folder, listed_files
@@ -271,9 +272,10 @@ def load(path: str | Path) -> Any:
     if place.suffix.lower() == ".json":
         return _json(place)
     if place.is_dir() and listed_files(place) is None:
-        from eqrm.training.runs.run import is_table_run, load_predictor, load_table_network
+        torch_for(f"The network in {place}")
+        from eqrm.training.runs.run import load_run
 
-        return load_table_network(place) if is_table_run(place) else load_predictor(place)
+        return load_run(place)
     if place.is_dir():
         from eqrm.tabular.result import TrainingResult
 

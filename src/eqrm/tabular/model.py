@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from eqrm.data.seen_domains import SeenDomains
 from eqrm.data.tables.preprocessor import TablePreprocessor, Task
 from eqrm.errors import DataFileError, DomainDataError
 from eqrm.estimators.model_files import ESTIMATORS, read_model, save_model
+from eqrm.execution import torch_for
 from eqrm.level import Level
 from eqrm.tabular.output_folder import chosen_model, listed_files
 from eqrm.tabular.plan import DECIDED, MODELS, QRM
-from eqrm.training.runs.run import TableNetwork, load_table_network
+
+if TYPE_CHECKING:
+    from eqrm.training.runs.run import TableNetwork
 
 FORMAT = "eqrm table model 1"
 
@@ -80,6 +83,9 @@ def load_table_model(path: Path) -> TableModel | TableNetwork:
     """
     if path.is_dir():
         if listed_files(path) is None:
+            torch_for(f"The network in {path}")
+            from eqrm.training.runs.run import load_table_network
+
             return load_table_network(path)
         path = chosen_model(path)[1]
     found = load_model_file(path)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 Aim: TypeAlias = "Goal | RiskObjective"
 ERM = Goal.of(None)
 
+
 @dataclass(frozen=True, eq=False)
 class Round:
     """What a round of boosting saw: the objective's value, risks and weights of the domains."""
@@ -75,9 +76,7 @@ class DomainTable:
         """The risk of each domain (m,)."""
         return self._means(self.loss.derivatives(self._shaped(margins)).losses)
 
-    def gradient(
-        self, margins: NDArray[Any], objective: Aim
-    ) -> tuple[Floats, Floats, Round]:
+    def gradient(self, margins: NDArray[Any], objective: Aim) -> tuple[Floats, Floats, Round]:
         """Gradient and Hessian of every row, and what they were computed from."""
         found = self.loss.derivatives(self._shaped(margins))
         risks = self._means(found.losses)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eqrm.distributions.kernel import KDE
 from eqrm.errors import DomainDataError
-from eqrm.level import Level
 from eqrm.linear.solving.measures import Local, Measure, no_curvature
 from eqrm.linear.solving.risk_functions import Array
-
-if TYPE_CHECKING:
-    from eqrm.linear.solving.kernel_measures import MeasureChoice
 
 
 class AnyDistribution(Measure):
@@ -24,15 +19,13 @@ class AnyDistribution(Measure):
     By automatic differentiation, which is slower than the exact forms of the other measures.
     """
 
-    def __init__(self, choice: MeasureChoice, level: Level) -> None:
-        self.choice, self.level = choice, level
-        of_kde = choice.estimator is KDE and not choice.beyond
-        self.may_fall_without_end = of_kde and level.alpha < 0.5
+    def __init__(self, value: Callable[[Tensor], Tensor], may_fall_without_end: bool) -> None:
+        self.value, self.may_fall_without_end = value, may_fall_without_end
 
     def at(self, mean: float, spread: Array, smoothing: float = 0.0) -> Local:
         risks = torch.tensor(mean + spread, requires_grad=True)
         try:
-            value = self.choice.value(self.level, risks)
+            value = self.value(risks)
         except DomainDataError:  # too large for a float: a place that the descent must not go to
             return Local(np.inf, np.full(len(spread), np.nan), no_curvature)
         (slope,) = torch.autograd.grad(value, risks, create_graph=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -292,7 +293,8 @@ class MeasureChoice:
         torch_for(f"The gradient of distribution={self.estimator!r}, bandwidth={self.bandwidth}")
         from eqrm.linear.solving.differentiated import AnyDistribution
 
-        return AnyDistribution(self, level)
+        falls = self.estimator is KDE and not self.beyond and level.alpha < 0.5
+        return AnyDistribution(partial(self.value, level), falls)
 
     def value(self, level: Level, risks: Values) -> Values:
         """The measure of some risks (m,): of an array, or of a tensor with its gradient."""

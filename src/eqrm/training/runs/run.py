@@ -209,9 +209,10 @@ def load_table_network(folder: str | Path) -> TableNetwork:
     return TableNetwork(_loaded(files, config, spec), spec.preprocessor, spec.seen)
 
 
-def is_table_run(folder: str | Path) -> bool:
-    """Whether a finished run was trained on a table."""
-    return _finished_run(folder)[2].preprocessor is not None
+def load_run(folder: str | Path) -> Predictor | TableNetwork:
+    """What a finished run has trained: a :class:`TableNetwork` if it was trained on a table."""
+    on_table = _finished_run(folder)[2].preprocessor is not None
+    return load_table_network(folder) if on_table else load_predictor(folder)
 
 
 def load_predictor(folder: str | Path) -> Predictor:

@@ -164,7 +164,7 @@ def disagreement(folder: Path) -> float:
     """The largest relative difference to pandas over counts, means and variances."""
     path = folder / "small.parquet"
     generate(path, SMALL_ROWS, DOMAINS)
-    found = eqrm.evaluate(path, domains="domain", labels="label", predictions="p")["p"]
+    found = eqrm.evaluate(path, domains="domain", target="label", predictions="p")["p"]
     frame = pd.read_parquet(path)
     losses = -np.log(np.where(frame.label == 1, frame.p, 1 - frame.p))
     wanted = pd.Series(losses).groupby(frame.domain).agg(["count", "mean", "var"])

@@ -34,7 +34,7 @@ def main() -> None:
     print(f"\n{certificate.sentence}\n")
 
     for risk in (0.65, 0.68):
-        choice = eqrm.choose_level(pipeline, X, y, days, risk=risk, probability=0.95)
+        choice = eqrm.choose_level(pipeline, X, y, days, risk=risk, alpha=0.95)
         print(choice, end="\n\n")
 
 

@@ -124,7 +124,7 @@ def test_a_domain_in_a_file_has_the_same_name(kind: str, ending: str, tmp_path: 
     frame = from_file(values, path, ending)
     rows = eqrm.evaluate(path, domains="domain", losses="loss")
     streamed = eqrm.evaluate(
-        path, domains="domain", labels="loss", predictions="x", metric=lambda y, p: np.abs(y - p)
+        path, domains="domain", target="loss", predictions="x", metric=lambda y, p: np.abs(y - p)
     )
     table = read_table(path, target="y", domain="domain", features=["x"])
     in_memory = eqrm.evaluate(frame, domains="domain", losses="loss")

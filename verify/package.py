@@ -177,8 +177,8 @@ def wheel(options: Options) -> Result:
     return passed(
         not (failed or others),
         f"without torch both commands of the demo, {', '.join(TABLE_SCENES)}; with it "
-        f"{', '.join(NETWORK_SCENES)}; failed: {failed}; files of the wheel ({size:.1f} MB) outside "
-        f"of eqrm: {others}",
+        f"{', '.join(NETWORK_SCENES)}; failed: {failed}; files of the wheel ({size:.1f} MB) out"
+        f"side of eqrm: {others}",
     )
 
 

@@ -33,8 +33,8 @@ run:
   training: {device: cpu, evaluate_every: 20}
 """
 TRAIN_PATIENTS = "eqrm train patients.csv --target ill --domain hospital"
-PREDICTIONS = "predictions.csv --domain hospital --label died"
-DAYS = "--domain day --label late --prediction p"
+PREDICTIONS = "predictions.csv --domain hospital --target died"
+DAYS = "--domain day --target late --prediction p"
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ SCENES = {
     ),
     "evaluate-other-inputs": Scene(
         (
-            "eqrm evaluate animals.csv --domain camera --label species --prediction 'p_{class}'",
-            "eqrm evaluate animals.csv --domain camera --label species --prediction guess "
+            "eqrm evaluate animals.csv --domain camera --target species --prediction 'p_{class}'",
+            "eqrm evaluate animals.csv --domain camera --target species --prediction guess "
             "--metric macro-f1",
             "eqrm evaluate shops.csv --domain shop --aggregated --report shops.html",
             f"eqrm evaluate past.csv {DAYS} --spells --recent 30 --dependence 2",
@@ -133,7 +133,7 @@ SCENES = {
         (
             "eqrm compare linear=linear trees=trees",
             "eqrm compare linear=linear trees=trees --format json --output ranks.json",
-            "eqrm compare usual=usual.csv careful=careful.csv --domain hospital --label died "
+            "eqrm compare usual=usual.csv careful=careful.csv --domain hospital --target died "
             "--prediction p --format markdown",
         ),
         tables=("patients.csv", "usual.csv", "careful.csv"),
@@ -147,7 +147,7 @@ SCENES = {
             "eqrm backtest past.csv --target late --domain day --prediction p --certify 60 "
             "--judge 30 --spells --online --output given",
             "eqrm backtest sales.csv --target sold --domain week --order date --train 20 "
-            "--certify 20 --judge 10 --levels .5,.75 --measure quantile --output fitted",
+            "--certify 20 --judge 10 --quantiles .5,.75 --measure quantile --output fitted",
         ),
         tables=("past.csv", "sales.csv"),
     ),

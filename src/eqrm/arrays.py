@@ -59,11 +59,6 @@ def in_type(values: Values, dtype: Any) -> Values:
         return np.asarray(values).astype(dtype, copy=False)
 
 
-def wide(values: Values) -> Values:
-    """The values in float64."""
-    return values.double() if is_tensor(values) else in_type(values, np.float64)
-
-
 def taken(values: Values, places: Values) -> Values:
     """The values at these places of each row."""
     if is_tensor(values):
@@ -112,5 +107,4 @@ def pairs(values: Values) -> tuple[Values, Values]:
 
 def first_place(condition: Values) -> tuple[int, ...]:
     """Where the first True is."""
-    found = condition.nonzero()[0] if is_tensor(condition) else np.argwhere(condition)[0]
-    return tuple(int(i) for i in found)
+    return tuple(np.argwhere(as_array(condition))[0].tolist())

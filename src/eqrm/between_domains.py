@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eqrm.arrays import detached
-from eqrm.execution import being_transformed, is_tensor, namespace
+from eqrm.execution import can_read, is_tensor, namespace
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -97,7 +97,7 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     if weights is None:
         weights = namespace(risks).full_like(risks, 1.0 / len(risks))
     given = risks, variances, weights
-    if not _for_numpy(risks) or any(each.requires_grad for each in given):
+    if not can_read(risks) or any(each.requires_grad for each in given):
         return _between(namespace(risks), *given)
     found = between_arrays(*(each.numpy() for each in given))
     return Between(*(risks.new_tensor(each) for each in found))
@@ -110,11 +110,6 @@ def between_arrays(risks: Vector, variances: Vector, weights: Vector) -> tuple[f
     return float(found.mean), float(found.variance), float(found.error)
 
 
-def _for_numpy(values: Tensor) -> bool:
-    """Whether NumPy may work on them: on a CPU, many small steps cost less with it."""
-    return values.device.type == "cpu" and not being_transformed()
-
-
 def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
     """The same for arrays of the module ``xp``, torch or NumPy."""
     number = 1.0 / (weights * weights).sum()  # of domains, where all count the same
@@ -122,7 +117,13 @@ def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:
     unit = unit_of(xp, detached(risks) - pivot, detached(variances))
     deviations, noise = (risks - pivot) / unit, variances / unit / unit
     powers = xp.stack([weights, weights * deviations, weights * deviations**2], 1)
-    near, inside = _solution(xp, detached(powers), detached(noise), number)
+    given = detached(powers), detached(noise), number
+    if xp is np or not can_read(risks):
+        near, inside = _solved(xp, *given)
+    else:  # many small steps cost less in NumPy
+        with np.errstate(all="ignore"):
+            found = _solved(np, *(each.detach().numpy() for each in given))
+        near, inside = map(xp.as_tensor, found)
     score, slope, information = _score(near, powers, noise, number)
     # With a fixed slope the step is differentiable as the solution of ℓ'(V) = 0 is.
     stepped = _stepped(xp, near, score, detached(slope))
@@ -192,16 +193,6 @@ def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
     falls = slope < 0.0
     step = score / xp.where(falls, slope, 1.0)
     return xp.where(falls, (variance - step).clip(0.0, None), variance)
-
-
-def _solution(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:
-    """What :func:`_solved` finds, if possible with NumPy."""
-    given = powers, variances, number
-    if xp is np or not _for_numpy(powers):
-        return _solved(xp, *given)
-    with np.errstate(all="ignore"):
-        near, inside = _solved(np, *(each.detach().numpy() for each in given))
-    return xp.as_tensor(near), xp.as_tensor(inside)
 
 
 def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any]:

@@ -47,8 +47,11 @@ def thread_count() -> int:
     if torch is not None:
         return int(torch.get_num_threads())
     given = os.environ.get("OMP_NUM_THREADS", "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
+    return int(given) if given.isdecimal() and int(given) > 0 else processors()
+
+
+def processors() -> int:
+    """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -57,6 +60,11 @@ def being_transformed() -> bool:
     import torch
 
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def can_read(values: Tensor) -> bool:
+    """Whether numpy may work on them: in memory of the host, and not in a transform."""
+    return values.device.type == "cpu" and not being_transformed()
 
 
 def can_look(values: Tensor) -> bool:

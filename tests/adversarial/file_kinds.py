@@ -139,7 +139,7 @@ def _write_part(path: Path) -> None:
     ]
     rows = path.with_name("rows.csv")
     rows.write_text("day,y,p\n" + "\n".join(lines) + "\n")
-    evaluate_part(rows, domains="day", labels="y", predictions={"model": "p"}).write(path)
+    evaluate_part(rows, domains="day", target="y", predictions={"model": "p"}).write(path)
 
 
 def _merge(path: Path) -> Any:

@@ -20,7 +20,7 @@ import pytest
 from cli.commands import run
 
 SITES, ROWS = 30, 12
-COLUMNS = ["--domain", "site", "--label", "y", "--prediction", "p"]
+COLUMNS = ["--domain", "site", "--target", "y", "--prediction", "p"]
 
 
 def rows(seed: int) -> pd.DataFrame:

@@ -59,7 +59,7 @@ FORMATS = [
 def test_what_evaluate_prints_and_writes(
     table: Path, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = ["evaluate", str(table), "--domain", "site", "--label", "late"]
+    common = ["evaluate", str(table), "--domain", "site", "--target", "late"]
     common += ["--prediction", "p"]
     file, page = tmp_path / f"out.{form}", tmp_path / "page.html"
     extra = ["--report", str(page)] if form == "text" else []
@@ -69,14 +69,14 @@ def test_what_evaluate_prints_and_writes(
     assert_clean(file.read_text(encoding="utf-8"), form)
     if form == "text":
         assert_clean(page.read_text(encoding="utf-8"), "page")
-        for wrong in (["--domain", "sites"], ["--label", "x"], ["--prediction", "site"]):
+        for wrong in (["--domain", "sites"], ["--target", "x"], ["--prediction", "site"]):
             code, out, err = run(capsys, *common[:2], *wrong, *_without(common, wrong))
             assert code == 2
             assert_clean(out + err, str(wrong))
     if form == "json":
         state = tmp_path / "late.watch"
         begin = ["--start", str(file), "--alpha", "0.5", "--confidence", "0.5"]
-        columns = ["--domain", "site", "--label", "late", "--prediction", "p", "--order", "x"]
+        columns = ["--domain", "site", "--target", "late", "--prediction", "p", "--order", "x"]
         for options in ([*begin, *columns], ["--new", str(table)]):
             _, out, err = run(capsys, "watch", str(state), *options)
             assert_clean(out + err, "watch")
@@ -109,7 +109,7 @@ def test_what_train_predict_and_recalibrate_print_and_write(
     assert_clean(printed + err, "predict")
     assert_guarded(tmp_path / "p.csv", "predict")
     assert "made harmless for spreadsheets" in " ".join(printed.split())
-    options = ["--label", "late", "--prediction", "p", "--domain", "site", "--alpha", "0.5"]
+    options = ["--target", "late", "--prediction", "p", "--domain", "site", "--alpha", "0.5"]
     saved = tmp_path / "correction.json"
     code, printed, err = run(capsys, "recalibrate", str(path), *options, "--save", str(saved))
     assert_clean(printed + err, "recalibrate")
@@ -141,7 +141,7 @@ def test_files_plans_and_configurations_with_hostile_names(
     for name, content in (("plan.yaml", plan), ("config.yaml", config)):
         (tmp_path / name).write_text(json.dumps(content))
     for arguments in (
-        ["evaluate", str(folder), "--domain", "filename", "--label", "y", "--prediction", "p"],
+        ["evaluate", str(folder), "--domain", "filename", "--target", "y", "--prediction", "p"],
         ["train", str(folder), "--domain", "filename", "--target", "y"],
         ["sweep", "run", str(tmp_path / "plan.yaml"), "--check"],
         ["sweep", "check", str(tmp_path / "plan.yaml")],
@@ -151,7 +151,7 @@ def test_files_plans_and_configurations_with_hostile_names(
         ["table", str(folder)],
         ["watch", str(folder)],
         ["predict", str(folder), str(folder)],
-        ["recalibrate", str(folder), "--prediction", "p", "--label", "y", "--domain", "d"],
+        ["recalibrate", str(folder), "--prediction", "p", "--target", "y", "--domain", "d"],
     ):
         _, out, err = run(capsys, *arguments)
         assert out + err
@@ -204,7 +204,7 @@ def test_what_backtest_prints_and_writes(
     frame["p"] = 0.5
     frame.to_parquet(table, index=False)
     common = ["backtest", str(table), "--domain", "site", "--order", "day", "--target", "late"]
-    plan = ["--prediction", "p", "--certify", "10", "--judge", "3", "--levels", ".5"]
+    plan = ["--prediction", "p", "--certify", "10", "--judge", "3", "--quantiles", ".5"]
     code, out, err = run(capsys, *common, *plan, "--output", str(tmp_path / "backtest"))
     assert code == 0, err
     assert_clean(out + err, "backtest")

@@ -78,7 +78,7 @@ def evaluation(folder: Path) -> Floats:
     path = folder / "rows.parquet"
     pd.DataFrame({"d": domains, "y": y, "p": p}).to_parquet(path, row_group_size=5_000)
     threads = int(os.environ["OMP_NUM_THREADS"])
-    found = eqrm.evaluate(path, domains="d", labels="y", predictions="p", threads=threads)
+    found = eqrm.evaluate(path, domains="d", target="y", predictions="p", threads=threads)
     (measured,) = found.predictors.values()
     bound = found.certificate(0.9).bound
     (folder / "table.txt").write_text(str(found.risk_table()), encoding="utf-8")

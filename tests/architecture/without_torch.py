@@ -72,7 +72,7 @@ def commands() -> None:
     table(40, 0).to_csv(rows, index=False)
     table(60, 1).to_csv(new, index=False)
     on = ("--domain", "hospital")
-    predicted = (*on, "--label", "ill", "--prediction", "p")
+    predicted = (*on, "--target", "ill", "--prediction", "p")
     trained, linear = FOLDER / "trained", FOLDER / "linear"
     run("train", rows, "--target", "ill", *on, "--drop", "p,value,day", "--output", trained)
     one = ("--model", "linear", "--drop", "p,ill,day")

@@ -18,7 +18,7 @@ from eqrm.tabular import backtesting as job
 
 DAYS, ROWS = 110, 8
 FITTED = ["--target", "sold", "--domain", "day", "--train", "30", "--certify", "40"]
-JUDGED = ["--judge", "20", "--measure", "superquantile", "--levels", ".5,.9"]
+JUDGED = ["--judge", "20", "--measure", "superquantile", "--quantiles", ".5,.9"]
 
 
 def days(seed: int = 0, shuffled: bool = False) -> pd.DataFrame:

@@ -27,7 +27,7 @@ def _predictions(folder: Path, name: str, noise: float, seed: int = 0, number: i
     return str(path)
 
 
-OPTIONS = ("--domain", "day", "--label", "late", "--prediction", "p")
+OPTIONS = ("--domain", "day", "--target", "late", "--prediction", "p")
 
 
 def test_predictions_are_ranked_by_the_quantile_and_trainings_are_gathered(
@@ -53,10 +53,10 @@ def test_all_formats_hold_the_same_numbers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [_predictions(tmp_path, name, noise) for name, noise in (("a", 0.5), ("b", 0.6))]
-    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "json", "--levels", ".5")
+    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "json", "--quantiles", ".5")
     found = json.loads(out)
     assert [row["level"] for row in found["models"][:3]] == [None, "0.5", "0.9"]
-    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "csv", "--levels", ".5")
+    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "csv", "--quantiles", ".5")
     rows = pd.read_csv(pd.io.common.StringIO(out))
     assert rows.value.tolist() == [row["value"] for row in found["models"]]
     path = tmp_path / "board.md"
@@ -103,7 +103,7 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
     (mean,) = (r for r in found["models"] if (r["model"], r["statistic"]) == own)
     by_hand = eqrm.evaluate(
         domains=new.hospital,
-        labels=new.ill == "yes",
+        target=new.ill == "yes",
         predictions=result.predict(new, plain)["p_yes"].to_numpy(),
     )
     assert mean["value"] == pytest.approx(by_hand["predictor"].risks.mean(), rel=1e-12)
@@ -119,9 +119,9 @@ def test_what_is_missing_is_named_at_once(
     assert "'nowhere.csv' does not exist" in err
     assert "--table FILE" in err
     assert "--domain COLUMN" in err
-    assert "--label COLUMN" in err
+    assert "--target COLUMN" in err
     for arguments, words in (
-        ((file, "--domain", "day", "--label", "late"), "Name the column with --prediction"),
+        ((file, "--domain", "day", "--target", "late"), "Name the column with --prediction"),
         ((file, *OPTIONS, "--format", "xml"), "format"),
         ((file, *OPTIONS, "--alpha", "2"), "alpha"),
         (("=x",), "NAME=PATH"),

@@ -22,7 +22,7 @@ def parquet(tmp_path: Path) -> Path:
     return path
 
 
-PREDICTED = ["--domain", "ward", "--label", "y", "--prediction", "ERM=erm", "--prediction", "eqrm"]
+PREDICTED = ["--domain", "ward", "--target", "y", "--prediction", "ERM=erm", "--prediction", "eqrm"]
 
 
 def test_the_table_is_printed(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,7 +30,7 @@ def test_the_table_is_printed(parquet: Path, capsys: pytest.CaptureFixture[str])
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "2 predictors measured by the log-loss of 1,500 examples in 12 domains."
-    found = eqrm.evaluate(world(), domains="ward", labels="y", predictions={"ERM": "erm"})
+    found = eqrm.evaluate(world(), domains="ward", target="y", predictions={"ERM": "erm"})
     assert found.risk_table().cells["ERM"][0].text in out
 
 
@@ -40,7 +40,7 @@ def test_json_holds_what_python_gives(parquet: Path, capsys: pytest.CaptureFixtu
     wanted = eqrm.evaluate(
         parquet,
         domains="ward",
-        labels="y",
+        target="y",
         predictions={"ERM": "erm", "eqrm": "eqrm"},
         references=None,
     )
@@ -79,7 +79,7 @@ def test_every_format_is_written_to_a_file(
 
 
 def test_any_levels_can_be_asked_for(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--levels", "0.1,0.5", "--levels", "0.999", "--superquantiles", ""]
+    options = ["--quantiles", "0.1,0.5", "--quantiles", "0.999", "--superquantiles", ""]
     options += ["--format", "csv"]
     _, out, _ = run(capsys, "evaluate", str(parquet), *PREDICTED, *options)
     rows = list(csv.DictReader(io.StringIO(out)))
@@ -115,7 +115,7 @@ def test_figures_are_written(parquet: Path, capsys: pytest.CaptureFixture[str]) 
         (["--domain", "wrd", "--loss", "loss"], "Did you mean 'ward'"),
         (["--domain", "ward"], "--loss COLUMN"),
         (["--domain", "ward", "--loss", "loss", "--format", "latx"], "Did you mean 'latex'"),
-        (["--domain", "ward", "--loss", "loss", "--levels", "2"], "between 0 and 1"),
+        (["--domain", "ward", "--loss", "loss", "--quantiles", "2"], "between 0 and 1"),
         (["--domain", "ward", "--loss", "loss", "--output", "no/such/folder/x"], "does not exist"),
         (["--domain", "ward", "--loss", "loss", "--memory", "lots"], "a size such as '2GB'"),
         (["--domain", "ward", "--loss", "loss", "--alpha", "1"], "strictly between 0 and 1"),

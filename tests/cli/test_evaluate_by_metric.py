@@ -15,7 +15,7 @@ from cli.commands import refused, run
 
 CAMERAS = 36
 NAMES = np.array(["cat", "dog", "owl"])
-CLASSES = ["--label", "species", "--prediction", "ERM=erm", "--prediction", "eqrm"]
+CLASSES = ["--target", "species", "--prediction", "ERM=erm", "--prediction", "eqrm"]
 
 
 def frame() -> pd.DataFrame:
@@ -68,7 +68,7 @@ def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFi
         frame(),
         metric="accuracy",
         domains="camera",
-        labels="species",
+        target="species",
         predictions={"ERM": "erm", "eqrm": "eqrm"},
     )
     wanted_content = wanted.to_dict()
@@ -83,19 +83,19 @@ def test_scores_probabilities_and_tasks_in_columns(
 ) -> None:
     data = frame()
     found = content(
-        capsys, file, "--label", "is_cat", "--prediction", "score", "--metric", "roc-auc"
+        capsys, file, "--target", "is_cat", "--prediction", "score", "--metric", "roc-auc"
     )
     assert pooled(found, "score") == pytest.approx(roc_auc_score(data.is_cat, data.score))
     first = found["metrics"]["score"]["domains"][0]
     assert first == {"domain": "c00", "n": 12, "value": None, "reason": "one class"}
     assert found["risk_table"]["domains"] == CAMERAS - 1
-    given = ("--label", "is_cat", "--prediction", "probability", "--metric", "accuracy")
+    given = ("--target", "is_cat", "--prediction", "probability", "--metric", "accuracy")
     right = ((data.probability >= 0.5) == (data.is_cat == 1)).mean()
     assert pooled(content(capsys, file, *given), "probability") == pytest.approx(right)
-    given = ("--label", "species", "--prediction", "ERM=p_{class}", "--metric", "macro-f1")
+    given = ("--target", "species", "--prediction", "ERM=p_{class}", "--metric", "macro-f1")
     expected = f1_score(data.species, data.erm, average="macro")
     assert pooled(content(capsys, file, *given), "ERM") == pytest.approx(expected)
-    given = ("--label", "y_{task}", "--prediction", "s_{task}", "--metric", "average-precision")
+    given = ("--target", "y_{task}", "--prediction", "s_{task}", "--metric", "average-precision")
     tasks = [data[[f"y_{task}", f"s_{task}"]].dropna().to_numpy() for task in "ab"]
     expected = np.mean([average_precision_score(*each.T) for each in tasks])
     assert pooled(content(capsys, file, *given), "s_{task}") == pytest.approx(expected)
@@ -110,7 +110,7 @@ def test_scores_probabilities_and_tasks_in_columns(
             "The metric of a part must be the name of a loss",
         ),
         (
-            ["--label", "y_{task}", "--prediction", "p_{task}", "--metric", "roc-auc"],
+            ["--target", "y_{task}", "--prediction", "p_{task}", "--metric", "roc-auc"],
             "do not match the same tasks",
         ),
     ],

@@ -12,7 +12,7 @@ import pytest
 from cli.commands import run
 from tabular.prediction_worlds import two_classes
 
-PREDICTED = ["--domain", "day", "--label", "label", "--prediction", "p"]
+PREDICTED = ["--domain", "day", "--target", "label", "--prediction", "p"]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_missing_and_conflicting_options_are_named_at_once(
         assert (code, out) == (2, "")
         return err
 
-    told = refusal("--label", "label", "--test-share", ".5", "--test-last", ".5", "--seed", "1")
+    told = refusal("--target", "label", "--test-share", ".5", "--test-last", ".5", "--seed", "1")
     assert "--domain, --prediction must be given" in told
     assert "--test-share and --test-last cannot be combined" in told
     assert "--seed has no effect on a split in time" in told

@@ -50,7 +50,7 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     assert trained < set(NAMES)
     predicted = tmp_path / "predicted.csv"
     assert run(capsys, "predict", str(out), str(visits), "--output", str(predicted))[0] == 0
-    given = ["--label", "y", "--prediction", "p_1", "--format", "json", "--no-references"]
+    given = ["--target", "y", "--prediction", "p_1", "--format", "json", "--no-references"]
     code, printed, _ = run(capsys, "evaluate", str(predicted), *SEVERAL, *given)
     assert code == 0
     found = json.loads(printed)["predictors"]["p_1"]["domains"]

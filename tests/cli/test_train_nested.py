@@ -70,7 +70,7 @@ def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
     assert (code, "32 of 64 groups were seen in training" in printed) == (0, True)
     rows = pd.read_csv(predicted)
     assert set(rows.loc[~rows["seen"], "hospital"]) == held_out
-    given = ["--domain", "hospital", "--within", "ward", "--label", "ill", "--prediction", "p_1"]
+    given = ["--domain", "hospital", "--within", "ward", "--target", "ill", "--prediction", "p_1"]
     code, printed, _ = run(capsys, "evaluate", str(predicted), *given, "--no-references")
     assert (code, f"{len(domains)} domains of 32 groups" in printed) == (0, True)
 

@@ -112,7 +112,7 @@ def test_the_path_finds_what_separate_fits_find(estimator: Any) -> None:
 def test_held_out_domains_are_judged_and_seen_ones_refused() -> None:
     world = classes_world(2, domains=40)
     first, second = world.rows(world.groups < 25), world.rows(world.groups >= 25)
-    path = RiskRobustnessPath(levels=[None, 0.9]).fit(*first, held_out=second)
+    path = RiskRobustnessPath(alpha=[None, 0.9]).fit(*first, held_out=second)
     frontier = path.frontier_
     assert frontier.held_out is not None
     assert frontier.held_out.risks.shape == (2, 15)
@@ -140,7 +140,7 @@ def test_a_path_of_a_pipeline_fits_its_first_steps_once() -> None:
 def test_cross_fitted_risks_are_those_of_models_that_have_not_seen_the_domain() -> None:
     world = numbers_world(domains=12)
     choice = choose_level(
-        QRMRegressor(), *world, risk=1.0, probability=0.5, levels=[None], cv=GroupKFold(3)
+        QRMRegressor(), *world, risk=1.0, alpha=0.5, candidates=[None], cv=GroupKFold(3)
     )
     predicted = cross_val_predict(
         QRMRegressor(None),
@@ -160,7 +160,7 @@ def test_the_level_chosen_meets_the_requirement_at_the_lowest_mean_risk() -> Non
     world = classes_world(2, domains=30, differ=0.25)
     levels: Any = [None, 0.75, 0.9]
     chosen = functools.partial(
-        choose_level, QRMClassifier(), *world, probability=0.9, levels=levels, cv=3
+        choose_level, QRMClassifier(), *world, alpha=0.9, candidates=levels, cv=3
     )
     free = chosen(risk=10.0)
     assert free.met
@@ -178,7 +178,7 @@ def test_the_level_chosen_meets_the_requirement_at_the_lowest_mean_risk() -> Non
 
 def test_a_confidence_asks_for_more_than_the_share_seen() -> None:
     world = classes_world(2, domains=60, differ=0.25)
-    need: dict[str, Any] = {"risk": 0.65, "probability": 0.8, "levels": [None, 0.75, 0.9]}
+    need: dict[str, Any] = {"risk": 0.65, "alpha": 0.8, "candidates": [None, 0.75, 0.9]}
     plain = choose_level(QRMClassifier(), *world, **need)
     sure = choose_level(QRMClassifier(), *world, confidence=0.95, **need)
     assert sure.bounds is not None

@@ -33,7 +33,7 @@ def found_on(risks: Any, **settings: Any) -> Backtest:
 
 def test_shares_are_those_of_plain_numpy() -> None:
     risks = np.random.default_rng(0).exponential(size=200)
-    found = found_on(risks, certify=[40, 60], judge=20, gap=3, step=10, levels=[0.6, 0.9])
+    found = found_on(risks, certify=[40, 60], judge=20, gap=3, step=10, quantiles=[0.6, 0.9])
     assert len({row.window for row in found.shares if row.certify == 40}) == 14
     for row in found.shares:
         start = 10 * (row.window - 1)
@@ -61,7 +61,7 @@ def test_every_kind_of_bound_is_the_one_that_its_function_gives() -> None:
         risks,
         certify=150,
         judge=40,
-        levels=[0.9],
+        quantiles=[0.9],
         bounds=["plain", "spells", "recent", "online"],
         dependence=1,
         half_life=40,
@@ -115,7 +115,7 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
     numbered = eqrm.evaluate(
         domains=np.tile([f"d{i:03d}" for i in first], 2), losses=np.zeros(200) + 0.5
     )
-    plan = BacktestPlan.of(certify=30, judge=20, levels=[0.9])
+    plan = BacktestPlan.of(certify=30, judge=20, quantiles=[0.9])
     rows = NumberedDomains(np.tile(np.arange(100), 2), numbered.domains)
     ordered = OrderedDomains.of(rows, times, "date")
     windows = windows_of(plan, ordered)

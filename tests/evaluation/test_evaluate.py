@@ -44,7 +44,7 @@ def test_predictions_are_measured_as_pandas_measures_them(
     frame = world()
     data = ROUTES[route](frame, tmp_path)
     found = eqrm.evaluate(
-        data, domains="hospital", labels="y", predictions=["erm", "eqrm"], metric=metric
+        data, domains="hospital", target="y", predictions=["erm", "eqrm"], metric=metric
     )
     for name in ("erm", "eqrm"):
         assert_same(found[name], by_pandas(frame, LOSSES[metric](frame.y, frame[name])))
@@ -76,7 +76,7 @@ def test_a_function_is_a_metric(route: str, tmp_path: Path) -> None:
         return np.abs(labels - predictions) ** 3
 
     data = ROUTES[route](frame, tmp_path)
-    found = eqrm.evaluate(data, domains="hospital", labels="y", predictions="erm", metric=cubed)
+    found = eqrm.evaluate(data, domains="hospital", target="y", predictions="erm", metric=cubed)
     assert_same(found["erm"], by_pandas(frame, (frame.y - frame.erm).abs() ** 3), 1e-12)
     assert found.loss == "cubed"
 
@@ -146,13 +146,13 @@ def test_probabilities_of_several_classes(metric: str, route: str, tmp_path: Pat
     names = ["cat", "dog", "cow", 'a"b']
     if route == "array":
         found = eqrm.evaluate(
-            domains=domains, labels=labels, predictions=probabilities, metric=metric
+            domains=domains, target=labels, predictions=probabilities, metric=metric
         )
     elif route == "lists":
         frame["p"] = list(probabilities)
         path = as_parquet(frame, tmp_path)
         found = eqrm.evaluate(
-            path, domains="domain", labels="label", predictions="p", metric=metric
+            path, domains="domain", target="label", predictions="p", metric=metric
         )
     else:
         frame["label"] = [names[i] for i in labels]
@@ -161,7 +161,7 @@ def test_probabilities_of_several_classes(metric: str, route: str, tmp_path: Pat
         found = eqrm.evaluate(
             as_parquet(frame, tmp_path),
             domains="domain",
-            labels="label",
+            target="label",
             predictions="p {class}!",
             metric=metric,
         )
@@ -176,10 +176,10 @@ def test_classes_are_compared_as_they_are(route: str, tmp_path: Path) -> None:
     frame["species"] = generator.choice(["cat", "dog", "7"], len(frame))
     frame["guess"] = generator.choice(["cat", "dog", "7"], len(frame))
     data = ROUTES[route](frame, tmp_path)
-    found = eqrm.evaluate(data, domains="ward", labels="species", predictions="guess", metric="0-1")
+    found = eqrm.evaluate(data, domains="ward", target="species", predictions="guess", metric="0-1")
     wrong = (frame.species != frame.guess).astype(float)
     assert_same(found["guess"], by_pandas(frame, wrong, "ward"))
-    found = eqrm.evaluate(data, domains="hospital", labels="y", predictions="ward", metric="0-1")
+    found = eqrm.evaluate(data, domains="hospital", target="y", predictions="ward", metric="0-1")
     assert_same(found["ward"], by_pandas(frame, (frame.y != frame.ward).astype(float)))
 
 
@@ -187,7 +187,7 @@ def test_classes_are_compared_as_they_are(route: str, tmp_path: Path) -> None:
 def test_the_table_per_domain_gives_the_same_evaluation(route: str, tmp_path: Path) -> None:
     frame = world()
     data = ROUTES["parquet"](frame, tmp_path)
-    raw = eqrm.evaluate(data, domains="hospital", labels="y", predictions=["erm", "eqrm"])
+    raw = eqrm.evaluate(data, domains="hospital", target="y", predictions=["erm", "eqrm"])
     tables = []
     for name in ("erm", "eqrm"):
         part = by_pandas(frame, LOSSES["log-loss"](frame.y, frame[name])).reset_index()
@@ -261,7 +261,7 @@ def test_names_like_007_and_7_stay_apart(tmp_path: Path) -> None:
 
 def test_clip_bounds_the_log_loss() -> None:
     found = eqrm.evaluate(
-        domains=[0, 0, 1], labels=[1, 0, 1], predictions=[0.0, 0.0, 1.0], clip=1e-3
+        domains=[0, 0, 1], target=[1, 0, 1], predictions=[0.0, 0.0, 1.0], clip=1e-3
     )
     assert found["predictor"].risks == pytest.approx(
         [(np.log(1000) - np.log(0.999)) / 2, -np.log(0.999)]

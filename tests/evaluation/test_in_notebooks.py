@@ -53,7 +53,7 @@ def test_a_table_as_a_frame_is_its_csv() -> None:
 
 
 def test_a_comparison_is_a_dictionary_that_shows_itself() -> None:
-    compared = _evaluation().compare(levels=[0.5, 0.9])
+    compared = _evaluation().compare(alpha=[0.5, 0.9])
     assert list(compared) == ["<b>EQRM</b>"]
     frame = compared.to_frame()
     assert set(frame.baseline) == {"ERM"}
@@ -67,7 +67,7 @@ def test_a_comparison_is_a_dictionary_that_shows_itself() -> None:
 
 
 def test_a_comparison_with_too_few_domains_has_no_intervals() -> None:
-    compared = _evaluation(5).compare(levels=[0.9])
+    compared = _evaluation(5).compare(alpha=[0.9])
     assert all(each.refused for each in compared["<b>EQRM</b>"])
     assert "[" not in compared._repr_html_().split("</table>")[0]
     assert len(compared.plot(Figure().subplots()).get_lines()) == 1  # the line at 0

@@ -28,7 +28,7 @@ def world():
 @pytest.fixture(scope="module")
 def found(world):
     domains, labels, scores = world
-    return eqrm.evaluate(metric="roc-auc", domains=domains, labels=labels, predictions=scores)
+    return eqrm.evaluate(metric="roc-auc", domains=domains, target=labels, predictions=scores)
 
 
 def test_every_domain_and_all_examples_are_measured(world, found):
@@ -74,7 +74,7 @@ def test_a_mean_is_not_bounded_beyond_the_range_of_the_metric():
     predicted = labels.copy()
     predicted[[0, 20, 40]] = 1
     found = eqrm.evaluate(
-        metric="accuracy", domains=np.arange(80) // 2, labels=labels, predictions=predicted
+        metric="accuracy", domains=np.arange(80) // 2, target=labels, predictions=predicted
     )
     cell = found.means(0.999)["predictor"]
     assert cell.value == pytest.approx(1 - 1.5 / 40)
@@ -87,5 +87,5 @@ def test_with_one_domain_the_refusal_has_the_pooled_value():
         DomainDataError, match=r"roc-auc of all examples is 1\.0000, but .* in 1 domain of 2"
     ):
         eqrm.evaluate(
-            metric="roc-auc", domains=list("aab"), labels=[0, 1, 1], predictions=[0.1, 0.2, 0.3]
+            metric="roc-auc", domains=list("aab"), target=[0, 1, 1], predictions=[0.1, 0.2, 0.3]
         )

@@ -36,7 +36,7 @@ def test_one_probability_in_the_last_row_of_a_csv_makes_all_of_them_probabilitie
     frame.to_csv(tmp_path / "p.csv", index=False)
     wrong = (frame.p.astype(float) >= 0.5) != (frame.y == 1)
     found = eqrm.evaluate(
-        tmp_path / "p.csv", domains="d", labels="y", predictions="p", metric="0-1"
+        tmp_path / "p.csv", domains="d", target="y", predictions="p", metric="0-1"
     )
     np.testing.assert_array_equal(found["p"].risks, wrong.groupby(frame.d).mean())
 
@@ -134,7 +134,7 @@ def test_columns_that_only_look_alike_when_joined_stay_apart(
     found = eqrm.evaluate(
         tmp_path / "p.parquet" if in_file else frame,
         domains=["a", "b"],
-        labels="y",
+        target="y",
         predictions="p",
         metric=metric,
     )

@@ -71,7 +71,7 @@ def test_constants_are_the_mean_of_all_rows_of_other_domains(
     data: Any = frame
     if source == "parquet":
         frame.to_parquet(data := tmp_path / "rows.parquet")
-    got = references(data, labels=label, predictions=prediction, metric=metric)
+    got = references(data, target=label, predictions=prediction, metric=metric)
     name = "constant (mean)" if metric == "squared" else "constant (base rate)"
     for place, (day, own) in enumerate(frame.groupby("day")):
         rest = frame[frame.day != day][label].mean()
@@ -98,7 +98,7 @@ def test_skill_is_that_of_scikit_learn(source: str, tmp_path: Path) -> None:
     assert got["constant (base rate)"].ranking == 0.5
     majority = max(frame.y.mean(), 1.0 - frame.y.mean())
     assert got["constant (base rate)"].accuracy == pytest.approx(majority, abs=0.02)
-    numbers = references(data, labels="number", predictions="guess", metric="squared").skills
+    numbers = references(data, target="number", predictions="guess", metric="squared").skills
     assert numbers["guess"].ranking == pytest.approx(r2_score(frame.number, frame.guess))
     assert -0.05 < numbers["constant (mean)"].ranking < 0.0  # of other domains
 
@@ -251,7 +251,7 @@ def test_files_per_predictor_are_compared_on_common_domains(tmp_path: Path) -> N
 class TestWhereTheyAreShown:
     def test_every_format_marks_references(self) -> None:
         evaluation = found(rows(12))
-        table = evaluation.risk_table(levels=[0.5, 0.9], superquantiles=[], worst=0)
+        table = evaluation.risk_table(quantiles=[0.5, 0.9], superquantiles=[], worst=0)
         assert "Beside references" in table.to_text()
         assert "AUC" in table.to_text()
         assert "| *sure recalibrated* |" in table.to_markdown()

@@ -185,16 +185,16 @@ def test_labels_without_a_probability_are_refused(tmp_path: Path) -> None:
     )
     path = as_parquet(frame, tmp_path)
     with pytest.raises(DomainDataError, match=r"'cow' is never predicted.*classes: 'cat', 'dog'"):
-        eqrm.evaluate(path, domains="d", labels="y", predictions="p_{class}")
+        eqrm.evaluate(path, domains="d", target="y", predictions="p_{class}")
     with pytest.raises(DomainDataError, match=r"label 3 is never predicted"):
-        eqrm.evaluate(domains=[0, 1], labels=[0, 3], predictions=np.full((2, 2), 0.5))
+        eqrm.evaluate(domains=[0, 1], target=[0, 3], predictions=np.full((2, 2), 0.5))
     with pytest.raises(DomainDataError, match="matches 0 columns"):
-        eqrm.evaluate(path, domains="d", labels="y", predictions="q_{class}")
+        eqrm.evaluate(path, domains="d", target="y", predictions="q_{class}")
     with pytest.raises(DomainDataError, match="add up to 1"):
-        eqrm.evaluate(domains=[0, 1], labels=[0, 1], predictions=np.full((2, 2), 0.3))
+        eqrm.evaluate(domains=[0, 1], target=[0, 1], predictions=np.full((2, 2), 0.3))
     as_parquet(frame.assign(y="cat", p_dog=[0.5, np.nan, 0.5]), tmp_path)
     with pytest.raises(DomainDataError, match="probabilities must be numbers"):
-        eqrm.evaluate(path, domains="d", labels="y", predictions="p_{class}")
+        eqrm.evaluate(path, domains="d", target="y", predictions="p_{class}")
 
 
 @pytest.mark.parametrize("route", ROUTES)

@@ -155,7 +155,7 @@ def test_intervals_over_domains_are_those_of_the_evaluation() -> None:
     generator = np.random.default_rng(0)
     names = np.repeat([f"d{i:02d}" for i in range(50)], 20)
     labels, scores = generator.integers(0, 2, 1000), generator.random(1000)
-    wanted = eqrm.evaluate(metric="roc-auc", domains=names, labels=labels, predictions=scores)
+    wanted = eqrm.evaluate(metric="roc-auc", domains=names, target=labels, predictions=scores)
     own = wanted.metrics["predictor"]
     values = {str(d): each.value for d, each in zip(own.domains, own.values, strict=True)}
     test = {d: value for d, value in values.items() if value is not None}

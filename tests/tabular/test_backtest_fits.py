@@ -13,7 +13,7 @@ from eqrm.evaluation.backtesting.plan import BacktestPlan
 from eqrm.tabular import backtesting as job
 from tabular.shifting_world import plan_of, trained_on
 
-PLAN = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9])
+PLAN = BacktestPlan.of(train=30, certify=30, judge=20, quantiles=[0.9])
 
 
 def table() -> Table:
@@ -34,7 +34,7 @@ def test_an_error_of_a_fit_names_its_window(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_risks_are_those_of_a_training_on_the_same_domains() -> None:
     """The fixed model of a backtest is what ``eqrm train`` fits to the first domains."""
     fit = job.FitSettings(minimised=("superquantile",))
-    plan = BacktestPlan.of(train=30, certify=30, judge=20, levels=[0.9], gap=0)
+    plan = BacktestPlan.of(train=30, certify=30, judge=20, quantiles=[0.9], gap=0)
     found = job.backtest_table(table(), plan, fit)
     rows = table()
     names = [str(day) for day in range(80)]

@@ -115,7 +115,7 @@ def test_evaluate_model_cross_fits_by_whole_domains() -> None:
     splitter = GroupKFold(5)
     found = eqrm.evaluate_model(model, X, y, day, cv=splitter, name="LR", references=True)
     p = cross_val_predict(model, X, y, groups=day, cv=splitter, method="predict_proba")[:, 1]
-    expected = eqrm.evaluate(domains=day, labels=y == "yes", predictions={"LR": p})
+    expected = eqrm.evaluate(domains=day, target=y == "yes", predictions={"LR": p})
     np.testing.assert_allclose(found["LR"].risks, expected["LR"].risks)
     assert found.cross_fitted
     bound = found.certificate(0.9)

@@ -84,7 +84,7 @@ def test_risks_as_given_are_those_of_evaluate_and_the_references_are_constants(
     frame = two_classes()
     found = found_in(frame, tmp_path)
     new, seen = frame[frame.day < 20], frame[frame.day >= 20]
-    measured = eqrm.evaluate(new, domains="day", labels="label", predictions="p")["p"]
+    measured = eqrm.evaluate(new, domains="day", target="label", predictions="p")["p"]
     np.testing.assert_allclose(found.judged[GIVEN].held_out, measured.risks, rtol=1e-9)
     rate = seen.groupby("day").label.mean().mean()
     of_rows = -np.log(np.where(new.label == 1, rate, 1.0 - rate))

@@ -23,7 +23,7 @@ def test_the_examples_on_the_page_print_what_it_says() -> None:
 def test_the_commands_on_the_page_print_what_it_says(tmp_path: Path) -> None:
     example = [str(ROOT / "examples" / "recalibrate_flights.py"), "flights-predictions.parquet"]
     command = ["-m", "eqrm.cli", "recalibrate", "flights-predictions.parquet", "--domain", "day"]
-    command += ["--label", "late", "--prediction", "p", "--alpha", "0.9"]
+    command += ["--target", "late", "--prediction", "p", "--alpha", "0.9"]
     page = PAGE.read_text(encoding="utf-8")
     for arguments in (example, [*command, "--save", "correction.json"]):
         run = subprocess.run(

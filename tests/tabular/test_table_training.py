@@ -37,7 +37,6 @@ QUICK = {
     "mlp": {"hidden": [8], "erm_steps": 40, "steps": 30},
     "xgboost": {"n_estimators": 15, "max_depth": 2, "n_jobs": 1},
     "lightgbm": {"n_estimators": 15, "num_leaves": 4, "n_jobs": 1},
-    "histogram": {"max_iter": 15, "max_leaf_nodes": 4},
 }
 FAMILY = {"linear": "logistic", "mlp": "network"}
 
@@ -57,7 +56,6 @@ def training() -> TableTraining:
     [
         *((model, "classification") for model in ("linear", "mlp", "lightgbm")),
         pytest.param("xgboost", "classification", marks=pytest.mark.full),
-        pytest.param("histogram", "classification", marks=pytest.mark.full),
         ("linear", "regression"),
     ],
 )
@@ -74,7 +72,7 @@ def test_every_model_is_trained_saved_and_loaded_alike(
     found = trained_on(train, plan_of([0.9], **settings, refit="all"))
     names = {f"{family}, {way}" for way in ("plain", "recalibrated for 9 in 10")}
     own = f"{family}, trained for 9 in 10"
-    assert set(found.models) == names | ({own} if model != "histogram" else set())
+    assert set(found.models) == names | {own}
     assert found.evaluation.loss == ("log-loss" if task == "classification" else "squared")
     constant = np.log(2) if task == "classification" else test.target.var()
     assert found.evaluation[f"{family}, plain"].risks.mean() < 0.95 * constant
@@ -83,8 +81,6 @@ def test_every_model_is_trained_saved_and_loaded_alike(
         again = load_table_model(tmp_path / "model.safetensors")
         assert again.level == trained.level
         np.testing.assert_equal(again.predict(test.columns), trained.predict(test.columns))
-    if model == "histogram":  # trained plainly alone
-        return
     shared = found.models[own]
     data = shared.preprocessor.encode(train)
     own_settings = {**tree_settings(model, len(train), bool(train.categories)), **QUICK[model]}
@@ -127,12 +123,12 @@ def test_skill_is_scikit_learns() -> None:
 def test_a_model_has_one_quantile_in_all_tables(training: TableTraining) -> None:
     """Harrell–Davis estimates; that of a chosen model is corrected for the choice."""
     output = TrainingResult.of(training)
-    place = [s.level for s in output.risk_table.statistics].index(Level(0.9))
+    place = [s.level for s in output.table.statistics].index(Level(0.9))
     lines = models_table(training).splitlines()
     rows = {line[2:].split("  ")[0]: line.split() for line in lines[1:]}
     for name in ("logistic, plain", "logistic, recalibrated for 9 in 10"):
         value = hdquantiles(training.evaluation[name].risks, [0.9])[0]
-        assert output.risk_table.cells[name][place].value == pytest.approx(value)
+        assert output.table.cells[name][place].value == pytest.approx(value)
         assert f"{value:.3f}" in rows[name]
     decision = training.decision
     assert decision.plain_quantile == pytest.approx(

@@ -54,7 +54,7 @@ def test_references_are_those_of_evaluate(kind: str) -> None:
     domains = [test.names[i] for i in test.domains]
     expected = eqrm.evaluate(
         domains=domains,
-        labels=test.y.numpy(),
+        target=test.y.numpy(),
         predictions={"net": predictions.numpy()},
         metric="squared" if kind == "squared" else "log-loss",
         references=True,

@@ -102,7 +102,7 @@ def backtest(
         float | None,
         option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", GIVEN),
     ] = None,
-    alpha: Annotated[list[str] | None, declared("levels")] = None,
+    alpha: Annotated[list[str] | None, declared("alpha")] = None,
     measure: Annotated[
         list[str] | None,
         option(
@@ -120,7 +120,7 @@ def backtest(
     ] = None,
     settings: Annotated[list[str] | None, declared("settings")] = None,
     seed: Annotated[int | None, option("Random seed of the model (default: 0).", FITTED)] = None,
-    levels: Annotated[
+    quantiles: Annotated[
         list[str] | None,
         option(f"Levels of the bounds (default: 0.5, 0.75, 0.9). {SEVERAL}", BOUNDS),
     ] = None,
@@ -160,8 +160,8 @@ def backtest(
         "dependence": [] if dependence is None else dependence,
         "half_life": recent,
     }
-    if levels:
-        sliding["levels"] = [parsed_level(each, "--levels") for each in separated(levels)]
+    if quantiles:
+        sliding["quantiles"] = [parsed_level(each, "--quantiles") for each in separated(quantiles)]
     from eqrm.evaluation.backtesting.plan import BacktestPlan
 
     with problems.noted():
@@ -187,7 +187,7 @@ def _measured(said: Mapping[str, Any], plan: Any) -> Any:
     spec = MeasurementSpec(
         said["domain"],
         losses=said["loss"] or None,
-        labels=said["target"],
+        target=said["target"],
         predictions=said["prediction"] or None,
         metric=said["metric"] or "log-loss",
         clip=said["clip"] or 0.0,
@@ -211,7 +211,7 @@ def _fitted(said: Mapping[str, Any], plan: Any, output: Path) -> Any:
     chosen["settings"] = parse_settings(said["settings"] or [])
     if said["alpha"]:
         levels = (inner_level(each, LARGEST) for each in separated(said["alpha"]))
-        chosen["levels"] = tuple(levels)
+        chosen["alpha"] = tuple(levels)
     if said["measure"]:
         chosen["minimised"] = tuple(separated(said["measure"]))
     fit = FitSettings(**chosen)

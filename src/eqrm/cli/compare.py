@@ -47,7 +47,7 @@ def compare(
             "--common-domains",
         ),
     ] = False,
-    label: Annotated[str | None, option("Column of labels.", DATA, metavar="COLUMN")] = None,
+    target: Annotated[str | None, option("Column of what is predicted.", DATA, metavar="COLUMN")] = None,
     prediction: Annotated[
         str | None,
         option(
@@ -64,7 +64,7 @@ def compare(
         option("Loss of files of predictions, as in 'eqrm evaluate' (default: log-loss).", DATA),
     ] = None,
     as_format: Annotated[str, option("text, markdown, csv or json.", HOW, "--format")] = "text",
-    levels: Annotated[
+    quantiles: Annotated[
         list[str] | None,
         option(f"Levels of the columns (default: 0.5, 0.9, 0.99). {SEVERAL}", HOW),
     ] = None,
@@ -76,28 +76,28 @@ def compare(
 
     Any number of models, trainings and levels, from whatever was saved. Each model is
     compared with the first, domain by domain; differences that the domains cannot
-    tell from 0 are named. --domain, --label and --prediction are for files of
+    tell from 0 are named. --domain, --target and --prediction are for files of
     predictions; those that 'eqrm predict' wrote need no --prediction.
     """
     from eqrm.evaluation.presenting.leaderboard import LEVELS, Leaderboard
     from eqrm.files.writing import refuse_unwritable, write_text
     from eqrm.tabular.comparing.sources import ComparedSource, measured_models
 
-    asked = separated(levels or [])
+    asked = separated(quantiles or [])
     check_all(
         lambda: one_of(as_format, FORMATS, "format"),
         lambda: CONFIDENCE.check(confidence, "confidence"),
         lambda: parsed_level(alpha),
-        *(partial(parsed_level, level, "--levels") for level in asked),
+        *(partial(parsed_level, level, "--quantiles") for level in asked),
         lambda: None if output is None else refuse_unwritable(output),
     )
-    columns = {"domains": domain, "labels": label, "predictions": prediction, "metric": metric}
+    columns = {"domains": domain, "target": target, "predictions": prediction, "metric": metric}
     models, loss = measured_models([ComparedSource.of(text) for text in sources], table, **columns)
     board = Leaderboard.of(
         models,
         loss,
         alpha=parsed_level(alpha),
-        levels=[parsed_level(level, "--levels") for level in asked] or LEVELS,
+        quantiles=[parsed_level(level, "--quantiles") for level in asked] or LEVELS,
         confidence=confidence,
         common_domains=common_domains,
     )

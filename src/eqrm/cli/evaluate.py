@@ -34,7 +34,7 @@ FORMATS = ("text", "markdown", "latex", "csv", "json")
 DATA, LOSS, TABLE, HOW = "Data", "Losses or predictions", "With --aggregated", "Output"
 PARTS = "Parts of the rows, on several machines"
 COLUMNS = (
-    *("domains", "within", "losses", "labels", "predictions"),
+    *("domains", "within", "losses", "target", "predictions"),
     *("aggregated", "predictor", "seen", "order"),
 )
 MEASURED = (*COLUMNS, "metric", "clip", "threads", "memory")
@@ -84,8 +84,8 @@ def evaluate(
         list[str] | None,
         option(f"Column of losses. {REPEAT}", LOSS, "--loss", metavar="[NAME=]COLUMN"),
     ] = None,
-    labels: Annotated[
-        str | None, option("Column of labels.", LOSS, "--label", metavar="COLUMN")
+    target: Annotated[
+        str | None, option("Column of what is predicted.", LOSS, "--target", metavar="COLUMN")
     ] = None,
     predictions: Annotated[
         list[str] | None,
@@ -176,7 +176,7 @@ def evaluate(
         bool,
         option("Merge the parts that --partial wrote, and report on all rows.", PARTS, "--merge"),
     ] = False,
-    levels: Annotated[
+    quantiles: Annotated[
         list[str] | None,
         option(
             f"Levels of the quantiles (default: 0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1). {SEVERAL}",
@@ -233,7 +233,7 @@ def evaluate(
     in_time = TimeBounds(dependence, spells, recent)
     asked: dict[str, Any] = {
         name: [parsed_level(level, f"--{name}") for level in separated(given)]
-        for name, given in (("levels", levels), ("superquantiles", superquantiles))
+        for name, given in (("quantiles", quantiles), ("superquantiles", superquantiles))
         if given is not None
     }
     given = context.params

@@ -52,7 +52,7 @@ def plan(
         _print_table(found)
         say(f"The paper's bound: {found.paper.sentence}")
     say(
-        "Next: eqrm evaluate predictions.csv --domain DOMAIN --label LABEL --prediction PREDICTION "
+        "Next: eqrm evaluate predictions.csv --domain DOMAIN --target TARGET --prediction PREDICTION "
         "on these domains, or eqrm train TABLE --target TARGET --domain DOMAIN --certify SHARE."
     )
 

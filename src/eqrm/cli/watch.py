@@ -71,7 +71,7 @@ def watch(
     dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
     domain: Annotated[list[str] | None, _column(DOMAIN)] = None,
     loss: Annotated[str | None, _column("Column of losses.")] = None,
-    label: Annotated[str | None, _column("Column of labels.")] = None,
+    target: Annotated[str | None, _column("Column of what is predicted.")] = None,
     prediction: Annotated[str | None, _column(PREDICTION)] = None,
     metric: Annotated[str | None, option(METRIC, DATA)] = None,
     clip: Annotated[float | None, option(CLIP, DATA)] = None,

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,6 @@ from eqrm.execution import is_tensor, namespace
 from eqrm.text import did_you_mean
 
 BandwidthFunction = Callable[[Values, Values], Values]
-Number = TypeVar("Number")
 
 
 UNBOUNDED = 1e200
@@ -126,9 +125,8 @@ class SigmaRule(Bandwidth):
     constant: float
     forces_invariance: ClassVar[bool] = True
 
-    def factor(self, effective: Number) -> Number:
-        factor: Number = self.constant * effective**-0.2  # type: ignore[operator]
-        return factor
+    def factor(self, effective: Values) -> Values:
+        return self.constant * effective**-0.2
 
     def __call__(self, risks: Values, weights: Values | None = None) -> Values:
         found = moments(risks, weights)

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eqrm.arrays import Values, as_array, detached, exp, first_place, in_type, wide
+from eqrm.arrays import Values, as_array, detached, exp, first_place, in_type
 from eqrm.distributions.kde import native
 from eqrm.distributions.moments import Moments, moments
 from eqrm.errors import DomainDataError
-from eqrm.execution import being_transformed, has_kernels, is_tensor, namespace
+from eqrm.execution import being_transformed, can_read, has_kernels, is_tensor, namespace
 from eqrm.level import Level
 
 LevelLike = Level | float | str
@@ -45,9 +45,7 @@ class RiskDistribution(ABC):
         self._risks = _checked_shape(_as_values(risks, "Risks"))
         self._raw_weights: Values | None = None
         if validate is None:
-            validate = not is_tensor(self._risks) or (
-                self._risks.device.type == "cpu" and not being_transformed()
-            )
+            validate = not is_tensor(self._risks) or can_read(self._risks)
         self._validate = validate
         if weights is not None:
             self._raw_weights = _checked_weights(weights, self._risks, validate)
@@ -79,11 +77,12 @@ class RiskDistribution(ABC):
     @property
     def _wide(self) -> Values:
         """The risks in float64, absent domains set to 0 so that they cannot spoil a sum."""
-        risks, given = wide(self._risks), self._given_weights
+        xp, given = namespace(self._risks), self._given_weights
+        risks = in_type(self._risks, xp.float64)
         if self._validate and is_tensor(risks) and risks.requires_grad:
             risks = risks.view_as(risks)  # a tensor of its own: others must not have its hook
             risks.register_hook(self._refuse_endless)
-        return risks if given is None else namespace(risks).where(given > 0, risks, 0.0)
+        return risks if given is None else xp.where(given > 0, risks, 0.0)
 
     @property
     def _moments(self) -> Moments:
@@ -208,9 +207,8 @@ def _total(values: Values) -> float:
     """Σ of all values, which is not finite if one of them is not."""
     if not is_tensor(values):
         return native.total(values)
-    if values.device.type == "cpu" and "float" in str(values.dtype) and not being_transformed():
-        known = values.dtype.itemsize >= 4
-        return native.total(values.detach().numpy()) if known else float(values.detach().sum())
+    if values.dtype.itemsize >= 4 and can_read(values):
+        return native.total(values.detach().numpy())
     return float(values.detach().sum())
 
 
@@ -246,11 +244,9 @@ def _checked_shape(risks: Values) -> Values:
 
 
 def _checked_weights(weights: Values | Sequence[float], risks: Values, validate: bool) -> Values:
-    xp, p = namespace(risks), wide(detached(_as_values(weights, "Weights")))
-    if xp is np:
-        p = as_array(p)
-    else:
-        p = xp.as_tensor(p, device=risks.device)
+    xp, p = namespace(risks), detached(_as_values(weights, "Weights"))
+    p = as_array(p) if xp is np else xp.as_tensor(p, device=risks.device)
+    p = in_type(p, xp.float64)
     if p.ndim == 0 or p.shape[-1] != risks.shape[-1] or p.ndim > risks.ndim:
         raise DomainDataError(
             f"There must be one weight per domain: risks have shape {tuple(risks.shape)}, "

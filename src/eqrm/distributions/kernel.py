@@ -21,7 +21,6 @@ from eqrm.distributions.bandwidths import (
 from eqrm.distributions.base import LevelLike, RiskDistribution, standardised
 from eqrm.distributions.kde.one_row import quantile_of_one
 from eqrm.distributions.kde.shares import centres_of, relative_tails, tail_mean, wide_enough
-from eqrm.distributions.moments import Moments
 from eqrm.errors import DomainDataError
 from eqrm.execution import being_transformed, is_tensor, namespace
 from eqrm.level import Level
@@ -156,34 +155,24 @@ class KDE(RiskDistribution):
         level = level.interior("A kernel density estimate")
         found = self._moments
         bandwidth = wide_enough(self._h, found)
-        centres, root = self._centres_and_root(found, bandwidth, level)
+        if is_tensor(bandwidth):
+            from eqrm.distributions.kde.gradient import TailMean, centres_and_root
+
+            centres, root = centres_and_root(found, bandwidth, self.weights, level)
+            mean_of: Any = TailMean.apply
+        else:
+            centres, mean_of = centres_of(found, bandwidth), tail_mean
+            # Roots are quantiles for kernels of width 1.
+            one = np.ones_like(bandwidth)
+            root = _of_rows(centres, one, self._given_weights, None, level)[..., None]
         z = root - centres
         log_weights = namespace(z).broadcast_to(log(self.weights), z.shape)
         if level.log_tail < DEEP:
             shares = relative_tails(centres, log_weights, root)
         else:
             shares = special(z).softmax(log_weights + normal_tails.log_sf(z), axis=-1)
-        parts = found.centred, bandwidth, shares, normal_tails.hazard(z)
-        if is_tensor(z):
-            from eqrm.distributions.kde.gradient import TailMean
-
-            excess = TailMean.apply(*parts)  # type: ignore[no-untyped-call]
-        else:
-            excess = tail_mean(*parts)
+        excess = mean_of(found.centred, bandwidth, shares, normal_tails.hazard(z))
         return self._finite((found.pivot + (found.mean_offset + excess))[..., 0])
-
-    def _centres_and_root(
-        self, found: Moments, bandwidth: Values, level: Level
-    ) -> tuple[Values, Values]:
-        """y_i = (R_i − R̄)/h and t = (q − R̄)/h; where h = 0, the risks are equal and y = 0."""
-        if is_tensor(bandwidth):
-            from eqrm.distributions.kde.gradient import centres_and_root
-
-            return centres_and_root(found, bandwidth, self.weights, level)
-        centres = centres_of(found, bandwidth)
-        # Roots are quantiles for kernels of width 1.
-        roots = _of_rows(centres, np.ones_like(bandwidth), self._given_weights, None, level)
-        return centres, roots[..., None]
 
     def _standardised(self, x: Values | float) -> Values:
         found = self._moments

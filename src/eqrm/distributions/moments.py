@@ -64,7 +64,10 @@ def moments(risks: Values, weights: Values | None = None) -> Moments:
         concentration = xp.full_like(pivot, 1.0 / risks.shape[-1])
     else:
         concentration = (weights * weights).sum(axis=-1, keepdims=True)
-    std = _root_mean_square(centred, weights) * _bessel(concentration)
+    # (1−Σp²)^−½, and 0 for a single domain, whose spread is 0 by definition.
+    several = concentration < 1.0 - 1e-12
+    bessel = xp.where(several, xp.where(several, 1.0 - concentration, 1.0) ** -0.5, 0.0)
+    std = _root_mean_square(centred, weights) * bessel
     return Moments(pivot, mean_offset, centred, std, 1.0 / concentration)
 
 
@@ -85,13 +88,6 @@ def _root_mean_square(centred: Values, weights: Values | None) -> Values:
     square = _mean((centred / safe) ** 2, weights)
     positive = ~(square <= 0)  # NaN, where distances overflow, must not become a spread of 0
     return xp.where(positive, safe * xp.where(positive, square, 1.0) ** 0.5, 0.0)
-
-
-def _bessel(concentration: Values) -> Values:
-    """(1−Σp²)^−½, and 0 for a single domain, whose spread is 0 by definition."""
-    xp = namespace(concentration)
-    several = concentration < 1.0 - 1e-12
-    return xp.where(several, xp.where(several, 1.0 - concentration, 1.0) ** -0.5, 0.0)
 
 
 class RowMoments(NamedTuple):

@@ -48,7 +48,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     measure: str = "quantile"
     bandwidth: Any = "gaussian-optimal"
     surrogate: str | None = None
-    random_state: Any = None
+    random_state: Any = 0
 
     # With metadata routing on, groups go to fit without being asked for.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -62,17 +62,17 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     def fit_levels(
         self,
-        levels: Sequence[Level | float | str | None],
+        alpha: Sequence[Level | float | str | None],
         X: Any,
         y: Any,
         groups: Any = None,
         sample_weight: Any = None,
     ) -> list[Any]:
-        """One fitted estimator per level, in this order; None among the levels is ERM.
+        """One fitted estimator per level of ``alpha``, in this order; None among them is ERM.
 
         They share what they can: the checked data, solutions to start from, rounds of ERM.
         """
-        return self._fit_goals([{"alpha": level} for level in levels], X, y, groups, sample_weight)
+        return self._fit_goals([{"alpha": level} for level in alpha], X, y, groups, sample_weight)
 
     def _fit_goals(self, goals: Sequence[Mapping[str, Any]], *data: Any) -> list[Any]:
         """The same for several settings of alpha, measure, distribution and bandwidth."""

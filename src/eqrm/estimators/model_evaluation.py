@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,6 @@ from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.text import listed
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    BatchLoss = Callable[[Tensor, Tensor], Tensor]
-
 BY_ROW = ("within", "order", "seen")
 """Options of an evaluation that have a value for each row."""
 
@@ -43,7 +38,7 @@ def evaluate_model(
     *,
     name: str = "model",
     cv: Any = None,
-    loss: BatchLoss | None = None,
+    metric: str | Callable[[Any, Any], Any] | None = None,
     **options: Any,
 ) -> Evaluation:
     """How a model does on domains, as a basis for statements about unseen ones.
@@ -59,12 +54,11 @@ def evaluate_model(
         cv: the number of folds of whole domains, such as 10, or a splitter: clones of the estimator
             are fitted to the other folds, and each domain is judged by one that has not seen it.
             With ``DomainTimeSplit`` it is one of earlier domains, and the first are not judged.
-        loss: of a torch module: a function of outputs (n, …) and targets that gives one loss per
-            example. By default the log-loss of logits where targets are integers or booleans, else
-            the squared error.
-        options: of an estimator, those of :func:`eqrm.evaluate`: ``metric`` (by default the
-            log-loss of classes, the squared error of numbers), ``references``, ``alpha``, ``order``
-            and others.
+        metric: as in :func:`eqrm.evaluate`; of a torch module a function of outputs (n, …) and
+            targets that gives one loss per example. By default the log-loss of classes (for a
+            module: where targets are integers or booleans), the squared error of numbers.
+        options: of an estimator, those of :func:`eqrm.evaluate`: ``references``, ``alpha``,
+            ``order`` and others.
 
     Domains that a fitted estimator of eqrm was trained on are left out. A torch module is in
     evaluation mode meanwhile. What is cross-fitted tells how a model of all domains will do on new
@@ -79,9 +73,14 @@ def evaluate_model(
             )
         from eqrm.estimators.module_evaluation import of_module
 
-        return of_module(model, X, loss, name)
-    if loss is not None:
-        raise SettingError("loss= is for torch modules; for estimators, use metric=.")
+        if isinstance(metric, str):
+            raise SettingError(
+                "The metric of a torch module must be a function of outputs and targets that gives "
+                f"one loss per example, got {metric!r}."
+            )
+        return of_module(model, X, metric, name)
+    if metric is not None:
+        options["metric"] = metric
     if y is None or groups is None:
         raise DomainDataError("An estimator needs X, y and groups, the domain of each row.")
     if not hasattr(model, "predict"):
@@ -105,7 +104,7 @@ def _evaluated(domains: Any, labels: Any, predictions: Any, options: Any) -> Eva
     given = domains
     if options.get("within") is not None:  # names are joined row by row
         given = np.asarray(domains.names, dtype=object)[domains.ids]
-    return evaluate(domains=given, labels=labels, predictions=predictions, **options)
+    return evaluate(domains=given, target=labels, predictions=predictions, **options)
 
 
 def _refuse_unfitted(model: Any) -> None:

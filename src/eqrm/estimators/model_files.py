@@ -30,8 +30,6 @@ ESTIMATORS = Registry[Any](
         "XGBQRMRegressor": "eqrm.estimators.boosting.of_xgboost:XGBQRMRegressor",
         "LGBMQRMClassifier": "eqrm.estimators.boosting.of_lightgbm:LGBMQRMClassifier",
         "LGBMQRMRegressor": "eqrm.estimators.boosting.of_lightgbm:LGBMQRMRegressor",
-        "HistogramClassifier": "eqrm.estimators.boosting.histogram:HistogramClassifier",
-        "HistogramRegressor": "eqrm.estimators.boosting.histogram:HistogramRegressor",
         "Recalibrated": "eqrm.estimators.recalibrated:Recalibrated",
     },
 )

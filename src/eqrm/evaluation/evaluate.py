@@ -34,7 +34,7 @@ def evaluate(
     *,
     within: Any = None,
     losses: Columns | None = None,
-    labels: Column | None = None,
+    target: Column | None = None,
     metric: Loss = "log-loss",
     clip: float = 0.0,
     aggregated: bool = False,
@@ -105,14 +105,14 @@ def evaluate(
     >>> found["ERM"].risks.round(3).tolist()
     [0.025, 0.065, 0.725]
     """
-    if labels is None and losses is None and _are_labels(data, predictions):
-        data, labels = None, data
+    if target is None and losses is None and _are_labels(data, predictions):
+        data, target = None, data
     domains, nesting = nested_domains(data, domains, within)
     spec = MeasurementSpec(
         domains=domains,
         nesting=nesting,
         losses=losses,
-        labels=labels,
+        target=target,
         predictions=predictions,
         seen=seen,
         order=order,

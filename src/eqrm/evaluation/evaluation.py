@@ -128,7 +128,7 @@ class Evaluation(ShownRisks):
 
     def risk_table(
         self,
-        levels: LevelLike | Sequence[LevelLike] = LEVELS,
+        quantiles: LevelLike | Sequence[LevelLike] = LEVELS,
         superquantiles: LevelLike | Sequence[LevelLike] = SUPERQUANTILES,
         *,
         confidence: float = 0.95,
@@ -143,7 +143,7 @@ class Evaluation(ShownRisks):
         """
         return RiskTable.of(
             self.predictors,
-            as_levels(levels),
+            as_levels(quantiles),
             as_levels(superquantiles),
             references=self.references,
             confidence=confidence,
@@ -154,18 +154,18 @@ class Evaluation(ShownRisks):
     def compare(
         self,
         baseline: str | None = None,
-        levels: LevelLike | Sequence[LevelLike] = COMPARED_LEVELS,
+        alpha: LevelLike | Sequence[LevelLike] = COMPARED_LEVELS,
         *,
         confidence: float = 0.95,
         interpolation: str = "step",
     ) -> PairedComparison:
         """Each predictor against ``baseline`` (the first): differences, paired by domain.
 
-        Differences of mean, quantiles and superquantiles at ``levels``, with the intervals of
+        Differences of mean, quantiles and superquantiles at ``alpha``, with the intervals of
         :func:`eqrm.evaluation.paired_differences`. Negative where the predictor is better.
         ``interpolation`` of quantiles is "step" or "smooth", as in :meth:`risk_table`.
         """
-        first, given = self._known(baseline), (as_levels(levels), confidence)
+        first, given = self._known(baseline), (as_levels(alpha), confidence)
         found = {
             name: paired_differences(
                 self[first].risks, risks.risks, *given, interpolation=interpolation

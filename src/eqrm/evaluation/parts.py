@@ -114,7 +114,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     """Measure predictors on a part of the files of an evaluation.
 
     ``data`` is a file, a pattern, a folder, a list of them, or a mapping of predictors to them;
-    the rest is as in :func:`eqrm.evaluate`: ``domains``, ``within``, ``losses``, ``labels``,
+    the rest is as in :func:`eqrm.evaluate`: ``domains``, ``within``, ``losses``, ``target``,
     ``predictions``, ``metric``, ``clip``, ``aggregated``, ``columns``, ``predictor``, ``seen``,
     ``threads``, ``memory``.
     """
@@ -145,7 +145,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
     seen = [each.facts.seen for each in found.values() if each.facts.seen is not None]
     measures = {
         "domains": [spec.domains] if isinstance(spec.domains, str) else list(spec.domains),
-        "kind": "aggregates" if spec.aggregated else "predictions" if spec.labels else "losses",
+        "kind": "aggregates" if spec.aggregated else "predictions" if spec.target else "losses",
         "metric": spec.metric if spec.takes_predictions else None,
         "clip": spec.clip if spec.takes_predictions else None,
         "several": first.several,
@@ -257,7 +257,7 @@ def _spec_of(measures: Mapping[str, Any], references: bool | None) -> Measuremen
     return MeasurementSpec(
         domains=measures["domains"],
         losses="loss" if kind == "losses" else None,
-        labels="label" if predicts else None,
+        target="label" if predicts else None,
         predictions="prediction" if predicts else None,
         metric=measures["metric"] or "log-loss",
         clip=measures["clip"] or 0.0,

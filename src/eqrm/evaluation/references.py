@@ -215,7 +215,7 @@ def _why_none(spec: MeasurementSpec) -> str:
     if not spec.takes_predictions:
         return (
             "No references: a constant and a recalibration are computed from labels and "
-            f"predictions ({Setting('labels')}, {Setting('predictions')}), and only losses are "
+            f"predictions ({Setting('target')}, {Setting('predictions')}), and only losses are "
             "known."
         )
     metric = spec.known_metric

@@ -98,8 +98,9 @@ class Units:
     @classmethod
     def of(cls, rows: ScoredRows, scaled: bool) -> Units:
         """From the mean and the spread of the scores, where they are to be scaled."""
-        zero = cls(np.zeros(max(rows.classes - 1, 1)), 1.0, 0.0, rows.classes, scaled)
-        raw = CorrectionRisks(rows, zero.centre, 1.0)
+        width, spread = max(rows.classes - 1, 1), 1.0
+        centre = np.zeros(width)
+        raw = CorrectionRisks(rows, centre, spread)
 
         def moments(part: slice) -> Array:
             outputs = raw.outputs(part).T
@@ -110,12 +111,10 @@ class Units:
 
         found = rows.means(moments).mean(axis=1)
         origin = 0.0 if rows.classes else float(found[-1])
-        if not scaled:
-            return cls(zero.centre, 1.0, origin, rows.classes, scaled)
-        width = len(zero.centre)
-        centre, squares = found[:width], found[width : 2 * width]
-        spread = float(np.sqrt(np.maximum(squares - centre**2, 0.0).mean()))
-        return cls(centre, spread or 1.0, origin, rows.classes, scaled)
+        if scaled:
+            centre, squares = found[:width], found[width : 2 * width]
+            spread = float(np.sqrt(np.maximum(squares - centre**2, 0.0).mean())) or 1.0
+        return cls(centre, spread, origin, rows.classes, scaled)
 
     @property
     def starts(self) -> list[Array]:

@@ -91,15 +91,9 @@ class DomainAdversary(Objective):
 
     def optimizer_settings(self, predictor: Predictor) -> Mapping[str, OptimizerSettings]:
         """Adam for the discriminator, with DomainBed's β = (beta1, .9)."""
-        return {
-            "discriminator": OptimizerSettings(
-                tuple(self.parameters()),
-                self.discriminator_learning_rate,
-                OptimizerChoice(
-                    weight_decay=self.discriminator_weight_decay, betas=(self.beta1, 0.9)
-                ),
-            )
-        }
+        decay, rate = self.discriminator_weight_decay, self.discriminator_learning_rate
+        adam = OptimizerChoice(weight_decay=decay, betas=(self.beta1, 0.9))
+        return {"discriminator": OptimizerSettings(tuple(self.parameters()), rate, adam)}
 
     @abstractmethod
     def discriminator_inputs(self, features: Tensor, y: Tensor) -> Tensor:

@@ -87,12 +87,13 @@ class Batch:
 
     def by_domain(self) -> dict[int, Batch]:
         """The part of the batch that comes from each domain present."""
-        return {
-            domain: Batch(
-                self.x[rows], self.y[rows], self.domains[rows], self.num_domains, self.names
-            )
-            for domain, rows in self.rows_by_domain().items()
-        }
+        return {domain: part_of(self, rows) for domain, rows in self.rows_by_domain().items()}
+
+
+def part_of(batch: Batch, rows: Tensor | slice) -> Batch:
+    """Some rows of a batch, as they are numbered or one after the other."""
+    x, y, domains = batch.x[rows], batch.y[rows], batch.domains[rows]
+    return Batch(x, y, domains, batch.num_domains, batch.names)
 
 
 def sizes_of(domains: np.ndarray[Any, Any]) -> tuple[int, ...] | None:

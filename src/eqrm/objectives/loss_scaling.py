@@ -8,12 +8,12 @@ objective takes over, so a reproduction needs it. DomainBed's EQRM has no such s
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from eqrm.checks import one_of
 from eqrm.errors import SettingError
@@ -95,21 +95,15 @@ def _gradient_norm_at(
 ) -> float:
     """‖∇ loss(losses)‖ as the step that follows will see it: with the same dropout masks.
 
-    The predictor is copied, so that batch norm's statistics do not move twice.
+    The predictor is copied, so that batch norm's statistics do not move twice. With several
+    processes it is the norm of the gradients' average, as they are trained with.
     """
     device = next(predictor.parameters()).device
     copied = copy.deepcopy(predictor)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         losses = batch.weighted(copied.losses(copied(batch.x, batch.domains), batch.y))
-    return gradient_norm(loss(losses), [p for p in copied.parameters() if p.requires_grad])
-
-
-def gradient_norm(loss: Tensor, parameters: Sequence[nn.Parameter]) -> float:
-    """‖∇loss‖ over all parameters together; keeps the graph for a second loss.
-
-    With several processes it is the norm of the gradients' average, as they are trained with.
-    """
-    gradients = torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)
+    parameters = [p for p in copied.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(loss(losses), parameters, materialize_grads=True)
     if several_processes():
         flat = torch.cat([g.reshape(-1).double() for g in gradients])
         dist.all_reduce(flat)

@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from eqrm.checks import COUNT, FLAG, NON_NEGATIVE, POSITIVE, optional
 from eqrm.objectives.base import LEARNING_RATE, Objective, Update
-from eqrm.objectives.batch import Batch
+from eqrm.objectives.batch import Batch, part_of
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
 from eqrm.objectives.optimizers import OptimizerChoice
 from eqrm.predictors.base import Predictor
@@ -80,18 +80,23 @@ class MLDG(Objective):
 
     def after_inner_step(self, risk: Tensor, predictor: Predictor) -> dict[str, Tensor]:
         """θ − a∇F(θ), still a function of θ."""
-        named = {name: p for name, p in predictor.named_parameters() if p.requires_grad}
-        gradients = torch.autograd.grad(
-            risk,
-            tuple(named.values()),
-            create_graph=not self.first_order,
-            retain_graph=True,
-            materialize_grads=True,
-        )
-        return {
-            name: p - self.inner_learning_rate * gradient
-            for (name, p), gradient in zip(named.items(), gradients, strict=True)
-        }
+        gradients = _gradients(risk, predictor, differentiable=not self.first_order)
+        return {name: p - self.inner_learning_rate * g for name, p, g in gradients}
+
+
+def _gradients(
+    risk: Tensor, predictor: Predictor, differentiable: bool
+) -> list[tuple[str, Tensor, Tensor]]:
+    """The name of each parameter that is trained, the parameter, and the gradient of a risk."""
+    named = [(name, p) for name, p in predictor.named_parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(
+        risk,
+        [p for _, p in named],
+        create_graph=differentiable,
+        retain_graph=True,
+        materialize_grads=True,
+    )
+    return [(name, p, g) for (name, p), g in zip(named, gradients, strict=True)]
 
 
 def risk_under(batch: Batch, predictor: Predictor, parameters: dict[str, Tensor]) -> Tensor:
@@ -140,30 +145,19 @@ class DomainBedMLDG(MLDG):
         self.require_domains(len(parts), "the batch")
         terms = []
         for i, j in self.pairs(list(parts)):
-            size = min(len(parts[i].y), len(parts[j].y))
-            inner = risk_under(
-                _first(parts[i], size), predictor, dict(predictor.named_parameters())
-            )
+            first = slice(min(len(parts[i].y), len(parts[j].y)))
+            own: dict[str, Tensor] = dict(predictor.named_parameters())
+            inner = risk_under(part_of(parts[i], first), predictor, own)
             stepped = self.after_inner_step(inner, predictor)
-            outer = risk_under(_first(parts[j], size), predictor, stepped)
+            outer = risk_under(part_of(parts[j], first), predictor, stepped)
             terms.append(inner + self.beta * outer)
         yield Update(torch.stack(terms).sum() / len(parts), tuple(predictor.parameters()))
 
     def after_inner_step(self, risk: Tensor, predictor: Predictor) -> dict[str, Tensor]:
         """θ after the first step of Adam, a·g/(|g| + 10⁻⁸), which counts as a constant."""
-        named = {name: p for name, p in predictor.named_parameters() if p.requires_grad}
-        gradients = torch.autograd.grad(
-            risk, tuple(named.values()), retain_graph=True, materialize_grads=True
-        )
         rate = self.inner_learning_rate or self.run_learning_rate
         stepped = {}
-        for (name, p), gradient in zip(named.items(), gradients, strict=True):
+        for name, p, gradient in _gradients(risk, predictor, differentiable=False):
             g = gradient + self.weight_decay * p.detach()
             stepped[name] = p - rate * g / (g.abs() + 1e-8)
         return stepped
-
-
-def _first(batch: Batch, size: int) -> Batch:
-    return Batch(
-        batch.x[:size], batch.y[:size], batch.domains[:size], batch.num_domains, batch.names
-    )

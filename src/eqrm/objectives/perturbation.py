@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyper
 from eqrm.objectives.optimizers import OptimizerSettings
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.images import as_fractions
+
+EPSILON = 1e-5
+"""What SagNet adds to variances."""
 
 
 @dataclass(eq=False, repr=False)
@@ -139,6 +143,8 @@ class SagNet(Objective):
     """
 
     name = "sagnet"
+    _mixes_variances: ClassVar[bool] = False
+    """Unbiased variances in the place of standard deviations."""
     adversarial_weight: float = hyperparameter(
         0.1, "weight λ of the adversarial loss", NON_NEGATIVE, LogUniformSpace(10, -2, 1)
     )
@@ -157,12 +163,41 @@ class SagNet(Objective):
         return {"style": OptimizerSettings(tuple(self.style_head.parameters()))}
 
     def other_style(self, features: Tensor) -> Tensor:
-        """Each example's content in another style."""
-        return randomise_style(features)
+        """Each example's content in another style.
+
+        The style lies between its own and another's (paper, SR): the mixing share is uniform on
+        [0, 1], one draw per example.
+        """
+        mean, variance = self._style_of(features)
+        other = torch.randperm(len(features), device=features.device)
+        share = torch.rand(len(features), *[1] * (features.ndim - 1)).to(features)
+        deviation = (variance + EPSILON).sqrt()
+
+        def mixed(values: Tensor) -> Tensor:
+            return share * values + (1 - share) * values[other]
+
+        new = (mixed(variance) + EPSILON).sqrt() if self._mixes_variances else mixed(deviation)
+        return (features - mean) / deviation * new + mixed(mean)
 
     def other_content(self, features: Tensor) -> Tensor:
-        """Another example's content in each example's style."""
-        return randomise_content(features)
+        """Another example's content in each example's style.
+
+        The content is a constant: gradients flow through the style alone (paper, CR).
+        """
+        mean, variance = self._style_of(features)
+        deviation = (variance + EPSILON).sqrt()
+        other = torch.randperm(len(features), device=features.device)
+        content = ((features - mean) / deviation)[other].detach()
+        return content * deviation + mean
+
+    def _style_of(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each example: over space for maps, else over features.
+
+        Features (n, d) give (n, 1); maps (n, channels, height, width) give (n, channels, 1, 1).
+        """
+        over = tuple(range(2, features.ndim)) if features.ndim > 2 else (1,)
+        mean = features.mean(dim=over, keepdim=True)
+        return mean, features.var(dim=over, keepdim=True, unbiased=self._mixes_variances)
 
     def style_outputs(self, features: Tensor) -> Tensor:
         """What the style head makes of each example's style on another's content."""
@@ -185,50 +220,6 @@ class SagNet(Objective):
         logits = predictor.class_logits(self.style_outputs(predictor.features(batch.x)))
         unsure = mean_risk(-logits.log_softmax(dim=1).mean(dim=1), batch)
         yield Update(self.adversarial_weight * unsure, parameters)
-
-
-EPSILON = 1e-5
-"""What SagNet adds to variances."""
-
-
-def style_of(features: Tensor, unbiased: bool = False) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each example: over space for maps, else over features.
-
-    Features (n, d) give (n, 1); maps (n, channels, height, width) give (n, channels, 1, 1).
-    """
-    over = tuple(range(2, features.ndim)) if features.ndim > 2 else (1,)
-    mean = features.mean(dim=over, keepdim=True)
-    return mean, features.var(dim=over, keepdim=True, unbiased=unbiased)
-
-
-def randomise_style(features: Tensor, variances: bool = False) -> Tensor:
-    """Each example's content with a style between its own and another's (paper, SR).
-
-    The mixing share is uniform on [0, 1], one draw per example; it mixes means and standard
-    deviations, or means and unbiased ``variances``.
-    """
-    mean, variance = style_of(features, variances)
-    other = torch.randperm(len(features), device=features.device)
-    share = torch.rand(len(features), *[1] * (features.ndim - 1)).to(features)
-    deviation = (variance + EPSILON).sqrt()
-
-    def mixed(values: Tensor) -> Tensor:
-        return share * values + (1 - share) * values[other]
-
-    new = (mixed(variance) + EPSILON).sqrt() if variances else mixed(deviation)
-    return (features - mean) / deviation * new + mixed(mean)
-
-
-def randomise_content(features: Tensor, unbiased: bool = False) -> Tensor:
-    """Another example's content in each example's own style (paper, CR).
-
-    The content is a constant: gradients flow through the style alone.
-    """
-    mean, variance = style_of(features, unbiased)
-    deviation = (variance + EPSILON).sqrt()
-    other = torch.randperm(len(features), device=features.device)
-    content = ((features - mean) / deviation)[other].detach()
-    return content * deviation + mean
 
 
 @dataclass(eq=False, repr=False)
@@ -291,9 +282,4 @@ class DomainBedSagNet(SagNet):
     """
 
     preset = "domainbed"
-
-    def other_style(self, features: Tensor) -> Tensor:
-        return randomise_style(features, variances=True)
-
-    def other_content(self, features: Tensor) -> Tensor:
-        return randomise_content(features, unbiased=True)
+    _mixes_variances = True

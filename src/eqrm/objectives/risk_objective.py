@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ from eqrm.risks import (
     domain_risks,
     variances_of,
 )
+
+M = TypeVar("M")
 
 
 class KernelResult(NamedTuple):
@@ -225,23 +227,13 @@ def several_processes() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def messages_of_all(message: bytes) -> list[bytes]:
-    """The messages of all processes, in the order of their ranks."""
+def messages_of_all(message: M) -> list[M]:
+    """The messages of all processes, in the order of their ranks: whatever can be pickled."""
     if not several_processes():
         return [message]
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    own = torch.frombuffer(bytearray(message), dtype=torch.uint8).to(device)
-    size = torch.tensor([len(own)], device=device)
-    lengths = [torch.zeros_like(size) for _ in range(dist.get_world_size())]
-    dist.all_gather(lengths, size)
-    longest = max(int(length) for length in lengths)  # only equal shapes can be gathered
-    padded = nn.functional.pad(own, (0, longest - len(own)))
-    gathered = [torch.zeros_like(padded) for _ in lengths]
-    dist.all_gather(gathered, padded)
-    return [
-        bytes(part[: int(length)].cpu().numpy())
-        for part, length in zip(gathered, lengths, strict=True)
-    ]
+    gathered = [message] * dist.get_world_size()
+    dist.all_gather_object(gathered, message)
+    return gathered
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
@@ -31,13 +30,13 @@ def input_size(network: nn.Module) -> int:
 
 def output_size(network: nn.Module) -> int:
     """Outputs (features, or channels) of the last linear or convolutional layer."""
-    layer = [layer for _, layer in _weighted_layers(network)][-1]
+    _, layer = _weighted_layers(network)[-1]
     return layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
 
 
 def first_layer(network: nn.Module) -> nn.Linear | nn.Conv2d:
     """The first linear or convolutional layer, in the order the modules were defined."""
-    return next(_weighted_layers(network))[1]
+    return _weighted_layers(network)[0][1]
 
 
 def widened(network: nn.Module, extra: int) -> nn.Module:
@@ -45,7 +44,7 @@ def widened(network: nn.Module, extra: int) -> nn.Module:
     random.
     """
     network = copy.deepcopy(network)
-    name, old = next(_weighted_layers(network))
+    name, old = _weighted_layers(network)[0]
     new = _wider(old, extra)
     with torch.no_grad():
         new.weight[:, : old.weight.shape[1]] = old.weight
@@ -72,14 +71,12 @@ def _wider(old: nn.Linear | nn.Conv2d, extra: int) -> nn.Linear | nn.Conv2d:
     return new.to(old.weight)
 
 
-def _weighted_layers(network: nn.Module) -> Iterator[tuple[str, nn.Linear | nn.Conv2d]]:
-    found = False
-    for name, module in network.named_modules():
-        if isinstance(module, (nn.Linear, nn.Conv2d)):
-            found = True
-            yield name, module
+def _weighted_layers(network: nn.Module) -> list[tuple[str, nn.Linear | nn.Conv2d]]:
+    modules = network.named_modules()
+    found = [(name, each) for name, each in modules if isinstance(each, (nn.Linear, nn.Conv2d))]
     if not found:
         raise SettingError(
             f"{type(network).__name__} has no nn.Linear or nn.Conv2d layer to read sizes from. "
             "This objective needs one in the featurizer or head of the predictor."
         )
+    return found

@@ -13,7 +13,6 @@ from eqrm.checks import Problems, naming_field
 from eqrm.data.datasets.registry import raw_dataset
 from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import MOST, HeldOutInTime, HeldOutShare, listed_sets, with_parts
-from eqrm.data.tables.table import Table
 from eqrm.errors import SettingError
 from eqrm.files.plain import plain_values
 from eqrm.sweeps.configurations import Configurations, Method, points_of, values_of
@@ -31,6 +30,9 @@ from eqrm.sweeps.table_runs import (
 )
 from eqrm.training.runs.run import trainer_on
 from eqrm.training.runs.run_data import RunData
+
+TestSets = Mapping[tuple[str, ...], tuple[str, ...]]
+"""Every set of test domains of a dataset, and the domains that are then left out."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,8 @@ class PlannedSearch:
     def run(self, draw: int, values: Mapping[str, Any]) -> PlannedRun:
         """The run of a draw; draw 0 is the defaults, without values."""
         config = read_run_config(self.configurations.content(values))
-        place = self.place(draw)
-        own = _placed(config, self.seed, place, self.left_out)
-        return PlannedRun(own.run_name, *place, values_of(own, self.spaces), own)
-
-    def places(self) -> list[dict[str, Any]]:
-        """The places of its runs, without what is not known before they are proposed."""
-        draws = range(self.draws)
-        return [{**RunPlace("", *self.place(n), {}).place(), "run": None} for n in draws]
+        found = values_of(config, self.spaces)
+        return _placed(config, found, self.seed, self.place(draw), self.left_out)
 
 
 @dataclass(frozen=True)
@@ -88,8 +84,11 @@ class PlannedSweep:
 
     def runs_listed(self) -> list[dict[str, Any]]:
         """The places of the runs, in plain types; ``run`` is None before it is proposed."""
-        known = [run.place() for run in self.runs]
-        return known + [place for search in self.searches for place in search.places()]
+        found = [run.place() for run in self.runs]
+        for search in self.searches:
+            places = [RunPlace("", *search.place(n), {}).place() for n in range(search.draws)]
+            found += [{**place, "run": None} for place in places]
+        return found
 
 
 def planned_sweep(
@@ -114,7 +113,10 @@ def planned_sweep(
             folder.refuse_another_plan(given, None)
     problems.refuse(source)
     (plan,) = plans
-    sets = {each.called: _sets_of(plan, each, data_root, problems) for each in plan.datasets}
+    sets: dict[str, TestSets] = {}
+    for dataset in plan.datasets:
+        with problems.noted(dataset.called):
+            sets[dataset.called] = _sets_of(dataset, plan.seed, data_root)
     _refuse_too_many(plan, sum(map(len, sets.values())), problems)
     problems.refuse(source)
     found: list[PlannedRun] = []
@@ -144,30 +146,19 @@ def planned_sweep(
     return planned
 
 
-def _sets_of(
-    plan: SweepPlan, dataset: PlannedDataset, root: str | Path | None, problems: Problems
-) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Every set of test domains of a dataset, and the domains that are then left out."""
-    with problems.noted(dataset.called):
-        data = raw_dataset(dataset.name, root, **dataset.settings)
-        with naming_field("held_out"):
-            return _sets_in(data, dataset, plan.seed)
-    return {}
-
-
-def _sets_in(
-    data: DomainData | Table, dataset: PlannedDataset, seed: int
-) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _sets_of(dataset: PlannedDataset, seed: int, root: str | Path | None) -> TestSets:
+    data = raw_dataset(dataset.name, root, **dataset.settings)
     given = dataset.held_out
-    if isinstance(given, HeldOutInTime):
-        return {split.test: split.left_out for split in data.in_time_at(given)}
-    names = tuple(data.names if isinstance(data, DomainData) else data.domain_names)
-    if isinstance(given, HeldOutShare):
-        key = (seed, "test domains", dataset.called)
-        return dict.fromkeys(given.sets(names, lambda *place: seed_of(*key, *place)), ())
-    if isinstance(given, list):
-        parts = data.parts if isinstance(data, DomainData) else {}
-        return dict.fromkeys(listed_sets(with_parts(given, parts, names), names), ())
+    with naming_field("held_out"):
+        if isinstance(given, HeldOutInTime):
+            return {split.test: split.left_out for split in data.in_time_at(given)}
+        names = tuple(data.names if isinstance(data, DomainData) else data.domain_names)
+        if isinstance(given, HeldOutShare):
+            key = (seed, "test domains", dataset.called)
+            return dict.fromkeys(given.sets(names, lambda *place: seed_of(*key, *place)), ())
+        if isinstance(given, list):
+            parts = data.parts if isinstance(data, DomainData) else {}
+            return dict.fromkeys(listed_sets(with_parts(given, parts, names), names), ())
     pairs = combinations(names, 2) if given == "each-and-pairs" else ()
     sets = chain(((name,) for name in names), pairs)
     return dict.fromkeys(islice(sets, MOST + 1), ())
@@ -190,10 +181,7 @@ def _refuse_too_many(plan: SweepPlan, sets: int, problems: Problems) -> None:
 
 
 def _runs_of(
-    plan: SweepPlan,
-    dataset: PlannedDataset,
-    method: Method,
-    sets: Mapping[tuple[str, ...], tuple[str, ...]],
+    plan: SweepPlan, dataset: PlannedDataset, method: Method, sets: TestSets
 ) -> Iterator[PlannedRun]:
     """The runs of one method on one dataset.
 
@@ -208,15 +196,11 @@ def _runs_of(
                 _refuse_unsearchable(config, list(sets))
             for held_out, left_out in sets.items():
                 place = (dataset.called, method.called, held_out, draw, trial)
-                own = _placed(config, plan.seed, place, left_out)
-                yield PlannedRun(own.run_name, *place, values, own)
+                yield _placed(config, values, plan.seed, place, left_out)
 
 
 def _searches_of(
-    plan: SweepPlan,
-    dataset: PlannedDataset,
-    method: Method,
-    sets: Mapping[tuple[str, ...], tuple[str, ...]],
+    plan: SweepPlan, dataset: PlannedDataset, method: Method, sets: TestSets
 ) -> Iterator[PlannedSearch]:
     """A search for each set of test domains and trial; none where draws are random."""
     if plan.adaptive is None:
@@ -254,11 +238,12 @@ def _refuse_unsearchable(config: AnyRunConfig, splits: Sequence[tuple[str, ...]]
 
 def _placed(
     config: AnyRunConfig,
+    values: Mapping[str, Any],
     seed: int,
     place: tuple[str, str, tuple[str, ...], int, int],
     left_out: tuple[str, ...],
-) -> AnyRunConfig:
-    """The configuration of a run: its test domains, those that are not used, and its seeds.
+) -> PlannedRun:
+    """The run at a place, with its test domains, those that are not used, and its seeds.
 
     The examples for validation depend on dataset and trial only, so that runs are compared on
     the same examples; weights and batches differ from run to run.
@@ -271,8 +256,10 @@ def _placed(
             data = replace(data, leave_out=list(left_out))
     own = seed_of(seed, "training", *place)
     if isinstance(config, TableRunConfig):
-        return replace(config, data=data, seed=own)
-    return replace(config, data=data, training=replace(config.training, seed=own))
+        config = replace(config, data=data, seed=own)
+    else:
+        config = replace(config, data=data, training=replace(config.training, seed=own))
+    return PlannedRun(config.run_name, *place, values, config)
 
 
 def _unready(first: Sequence[PlannedRun], root: str | Path | None) -> dict[str, str]:

@@ -74,7 +74,7 @@ class FitSettings:
     "worst" the largest risk. The rest is as in :class:`~eqrm.tabular.plan.TrainingPlan`.
     """
 
-    levels: tuple[Level, ...] = (Level(0.9),)
+    alpha: tuple[Level, ...] = (Level(0.9),)
     minimised: tuple[str, ...] = ("auto",)
     model: str = "linear"
     task: str = AUTO
@@ -86,7 +86,7 @@ class FitSettings:
         shared = {name: getattr(self, name) for name in ("model", "task", "seed", "settings")}
         return {
             way: TrainingPlan.of(
-                None if way == WORST else self.levels,
+                None if way == WORST else self.alpha,
                 measure="quantile" if one_of(way, MINIMISED, "measure") == "auto" else way,
                 surrogate="auto" if way == "auto" else "none",
                 **shared,
@@ -113,7 +113,7 @@ def backtest_table(
     >>> rng = np.random.default_rng(0)
     >>> x, day = rng.normal(size=1200), np.repeat(np.arange(120), 10)
     >>> table = Table({"x": x}, x + rng.normal(size=1200), day)
-    >>> plan = BacktestPlan.of(train=40, certify=40, judge=20, levels=[0.9])
+    >>> plan = BacktestPlan.of(train=40, certify=40, judge=20, quantiles=[0.9])
     >>> found = backtest_table(table, plan, FitSettings(minimised=("quantile",)))
     >>> found.predictors
     ('mean', 'ERM', 'ERM recalibrated for 0.9', 'EQRM for 0.9')
@@ -166,7 +166,7 @@ class _FittedRisks:
         self.table, self.domains, self.fit, self.plans = table, domains, fit, fit.plans()
         self.folder = None if folder is None else folder / FITS
         self.notes: list[str] = []
-        about = {**asdict(fit), "levels": [str(level) for level in fit.levels]}
+        about = {**asdict(fit), "alpha": [str(level) for level in fit.alpha]}
         self._about = {"table": _digest(table), "fit": about, "version": eqrm.__version__}
 
     def _later(self, window: BacktestWindow) -> Places:
@@ -249,7 +249,7 @@ def _models(
         level: trained_candidates(level, template._takes_long)
         if way == "auto"
         else (Surrogate(plan.measure, level),)
-        for level in plan.levels
+        for level in plan.alpha
     }
     own = (rows.matrix, rows.labels)
     with warnings_noted(notes.append):
@@ -261,7 +261,7 @@ def _models(
             scored = cross_fit(
                 template, several, *own, groups, rows.weights, apart=rows.table.unit_ids
             )
-        for level in plan.levels:
+        for level in plan.alpha:
             surrogate = Surrogate(plan.measure, level)
             if scored is not None:
                 choice = choose(scored, level, ways[level])

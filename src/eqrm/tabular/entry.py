@@ -7,12 +7,12 @@ checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from eqrm.checks import CONFIDENCE, Problems
 from eqrm.data.datasets.registry import BUILT_IN, raw_dataset
@@ -31,6 +31,7 @@ from eqrm.tabular.preparation import PreparedTraining, inspect_columns, prepare
 if TYPE_CHECKING:
     from eqrm.tabular.result import TrainingResult
 
+T = TypeVar("T")
 ENCODING, WRITING = "encoding the table", "writing"
 STEPS = 6
 """Reading, encoding, comparing, judging, fitting to all domains, writing."""
@@ -43,11 +44,36 @@ def train(
     target: str | None = None,
     domain: str | Sequence[str] | None = None,
     *,
-    levels: Sequence[Level | float | str] | float | str | None = None,
+    alpha: Level | float | str | Sequence[Level | float | str] = 0.9,
     confidence: float = 0.95,
     output: str | Path | None = None,
     progress: bool | Callable[[str], None] = False,
-    **options: Any,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing_values: Sequence[Any] = (),
+    max_missing: float = 0.1,
+    skip_incomplete: bool = False,
+    weight: str | None = None,
+    within: str | Sequence[str] | None = None,
+    order: str | None = None,
+    weather: bool = False,
+    certify: float | Sequence[str] | None = None,
+    test: Any = None,
+    test_after: Any = None,
+    test_last: float | None = None,
+    model: str = "auto",
+    settings: Mapping[str, Any] | None = None,
+    candidates: Mapping[str, Any] | None = None,
+    measure: str = "quantile",
+    surrogate: str = "auto",
+    mean_budget: float = 0.1,
+    refit: str = "chosen",
+    task: str = "auto",
+    class_weight: str | Mapping[Any, float] | None = None,
+    unseen: str = "warn",
+    seed: int = 0,
+    **unknown: NoReturn,
 ) -> TrainingResult:
     """Find the model of a table to use on new domains, by cross-fitting over all domains.
 
@@ -60,20 +86,27 @@ def train(
             mapping of columns; or "flights" or "coloured-digits", which ship with eqrm.
         target: the column to predict.
         domain: the column that names each row's domain, or several that are joined.
-        levels: a level or several to train for (default 0.9).
+        alpha: a level or several to train for.
         confidence: of intervals and certificates.
         output: a folder to write everything to, as the option ``--output`` of the command does:
             report, summary, tables and models. It is new, or that of an earlier training.
         progress: whether to show a bar; or a function that is called with the name of each step.
-        options: the other options of the command: of the table
-            ``within``, ``features``, ``drop``, ``categories``, ``order``, ``weight`` (a column),
-            ``missing_values``, ``skip_incomplete``, ``max_missing``, ``weather``; of domains that
-            are kept aside for a certificate ``certify`` (a share, or names), ``test`` (another
-            table), ``test_after``, ``test_last``; of the training ``model``, ``settings`` (of the
-            model), ``candidates`` (estimators of scikit-learn by name, which compete),
-            ``mean_budget``, ``refit`` ("all" fits every model that is shown to all domains),
-            ``measure``, ``surrogate``, ``task``, ``class_weight`` ("balanced" or a mapping),
-            ``unseen``, ``seed``.
+        features, drop, categories: columns to predict from (all others), to leave out, and of
+            numbers to read as categories.
+        missing_values, max_missing, skip_incomplete: what means a missing value, how large a share
+            of them a column may have, and whether rows without target or domain are left out.
+        weight, within, order: columns with the weight of a row, the member of a domain, its time.
+        weather: of the flights: with the weather at departure.
+        certify, test, test_after, test_last: domains to keep aside for a certificate: a share or
+            names; another table; the domains after a day; the latest share.
+        model, settings: the kind of model, and its settings; "auto" lets several compete.
+        candidates: estimators of scikit-learn by name, which compete too.
+        measure, surrogate: what is minimised over the training domains, and how.
+        mean_budget: how much higher the average risk may be than that of plain training.
+        refit: "all" fits every model that is shown to all domains, "chosen" the chosen one.
+        task, class_weight: "classification" or "regression"; "balanced" or a weight per class.
+        unseen: what to do about categories that only domains kept aside have: "warn" or "error".
+        seed: of the split and of the models.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -87,23 +120,21 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
+    names = {each.name for each in fields(TrainingPlan)}
+    given = {name: value for name, value in locals().items() if name in names} | unknown
     problems = Problems()
-    if "alpha" in options:
-        if levels is not None:
-            problems.note("levels and alpha are the same: give one of them.")
-        levels = options.pop("alpha")
     folder = None if output is None else Path(output)
     with problems.noted():
         CONFIDENCE.check(confidence, "confidence")
     if folder is not None:
         with problems.noted():
             check_folder(folder)
-        if options.get("candidates"):
+        if candidates:
             problems.note(
                 "output cannot be used with candidates: estimators of your own are not written to "
                 "files. Leave it out, and use report(path) of the result."
             )
-    plan = TrainingPlan.of(levels, problems, target=target, domain=domain or (), **options)
+    plan = TrainingPlan.of(problems=problems, **{**given, "domain": domain or ()})
     from eqrm.tabular.steps import steps_shown
 
     shown = nullcontext(progress) if callable(progress) else steps_shown(STEPS, shown=progress)
@@ -161,7 +192,7 @@ def _check_certified(prepared: PreparedTraining, plan: TrainingPlan, confidence:
     from eqrm.evaluation.inference.certificates import domains_needed
 
     kept = 0 if prepared.test is None else len(prepared.test.table.unit_names)
-    levels = [level for level in plan.levels if level < Level(1.0)]
+    levels = [level for level in plan.alpha if level < Level(1.0)]
     fewest = min((domains_needed(each.alpha, confidence) for each in levels), default=0)
     if kept < fewest:
         total = kept + len(prepared.train.table.unit_names)
@@ -246,7 +277,11 @@ def _split(table: Table, plan: TrainingPlan) -> tuple[Table, Table | None, TimeS
     return table, None, None
 
 
-def load(path: str | Path) -> Any:
+@overload
+def load(path: str | Path) -> Any: ...
+@overload
+def load(path: str | Path, kind: type[T]) -> T: ...
+def load(path: str | Path, kind: type[Any] = object) -> Any:
     """What is in a file or folder that eqrm wrote.
 
     - the folder of :func:`eqrm.train` or ``eqrm train``: a ``TrainingResult``;
@@ -257,7 +292,8 @@ def load(path: str | Path) -> Any:
     - JSON of an evaluation (``evaluation.json``), of a certificate
       (``json.dumps(certificate.to_dict())``), or a correction of ``eqrm recalibrate --save``.
 
-    Nothing that is loaded can execute code.
+    Anything but a ``kind``, such as ``eqrm.Evaluation``, is refused. Nothing that is loaded can
+    execute code.
 
     >>> import json, tempfile, eqrm
     >>> path = Path(tempfile.mkdtemp()) / "certificate.json"
@@ -266,9 +302,15 @@ def load(path: str | Path) -> Any:
     >>> load(path) == found
     True
     """
-    place = Path(path)
+    found = _content_of(Path(path))
+    if not isinstance(found, kind):
+        raise DataFileError(f"{path} holds a {type(found).__name__}, not a {kind.__name__}.")
+    return found
+
+
+def _content_of(place: Path) -> Any:
     if not place.exists():
-        raise DataFileError(f"{str(path)!r} does not exist.")
+        raise DataFileError(f"{str(place)!r} does not exist.")
     if place.suffix.lower() == ".json":
         return _json(place)
     if place.is_dir() and listed_files(place) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,8 @@ class Expectation:
     bound: Certificate | None
     refusal: str = ""
     dependent: bool = False
+    before: float | None = None
+    """The bound itself, where it was raised."""
 
 
 def expectation(
@@ -62,6 +64,20 @@ def expectation(
         return Expectation(None, shortened(str(refusal), 160))
     except LevelError as refusal:
         return Expectation(None, shortened(str(refusal), 160))
+
+
+def expected_of(evaluation: Evaluation, decision: Decision, confidence: float) -> Expectation:
+    """What to expect of the chosen model by cross-fitted risks.
+
+    The estimate is corrected for having been chosen by these risks, the bound is not: it is raised
+    to the estimate where that is higher.
+    """
+    several = plural(decision.domain)[1]
+    found = expectation(evaluation, decision.chosen, decision.level, confidence, several)
+    if found.bound is None or found.bound.bound >= decision.quantile:
+        return found
+    raised = replace(found.bound, bound=decision.quantile)
+    return replace(found, bound=raised, before=found.bound.bound)
 
 
 def in_time_test(evaluation: Evaluation, predictor: str) -> ExchangeabilityTest | None:

@@ -35,7 +35,6 @@ MODELS: dict[str, tuple[str, str]] = {
     "mlp": QRM,
     "xgboost": ("XGBQRMClassifier", "XGBQRMRegressor"),
     "lightgbm": ("LGBMQRMClassifier", "LGBMQRMRegressor"),
-    "histogram": ("HistogramClassifier", "HistogramRegressor"),
 }
 """Name → its classifier and its regressor."""
 DECIDED = ("alpha", "measure", "model", "random_state")
@@ -55,7 +54,6 @@ MODEL_SETTINGS: dict[str, tuple[str, ...]] = {
     "mlp": (*_ANY, *_QRM),
     "xgboost": (*_ANY, *_TREES, "gamma"),
     "lightgbm": (*_ANY, *_TREES, "num_leaves", "min_child_samples", "subsample_freq"),
-    "histogram": (*_ANY, "max_iter", "max_leaf_nodes", "min_samples_leaf"),
 }
 """What ``settings`` takes: parameters of the estimators, which are not imported to check names."""
 BALANCED = "balanced"
@@ -168,7 +166,7 @@ class TrainingPlan:
         "worst share 1−α), worst (the largest risk; no --alpha) or mean (ERM alone).",
         choices=tuple(MEASURES),
     )
-    levels: tuple[Level, ...] = setting(
+    alpha: tuple[Level, ...] = setting(
         (), TRAINING, f"Levels to train for, besides ERM (default: 0.9). {SEVERAL}", kind="levels"
     )
     surrogate: str = setting(
@@ -181,8 +179,8 @@ class TrainingPlan:
     model: str = setting(
         AUTO,
         TRAINING,
-        "auto (linear models and boosted trees compete), linear, lightgbm, xgboost, histogram "
-        "(trees of scikit-learn) or mlp.",
+        "auto (linear models and boosted trees compete), linear, lightgbm, xgboost "
+        "or mlp (networks, which need torch).",
         choices=(AUTO, *MODELS),
     )
     mean_budget: float = setting(
@@ -237,12 +235,12 @@ class TrainingPlan:
     )
 
     @classmethod
-    def of(cls, levels: Any = None, problems: Problems | None = None, **given: Any) -> TrainingPlan:
+    def of(cls, alpha: Any = 0.9, problems: Problems | None = None, **given: Any) -> TrainingPlan:
         """From what a user gave; what is wrong is noted as problems, or raised without them.
 
-        Levels are in any form, each once, in order; None is 0.9.
+        Levels are in any form, each once, in order.
 
-        >>> TrainingPlan.of(["0.9", 0.5, 0.9]).levels
+        >>> TrainingPlan.of(["0.9", 0.5, 0.9]).alpha
         (Level(0.5), Level(0.9))
         """
         noted = Problems() if problems is None else problems
@@ -257,7 +255,7 @@ class TrainingPlan:
             with noted.noted():
                 check()
         with noted.noted():
-            found["levels"] = _levels_of(plan.measure, levels)
+            found["alpha"] = _levels_of(plan.measure, alpha)
         if problems is None:
             noted.refuse("The plan", alone=True)
         return cls(**found)
@@ -329,21 +327,18 @@ class TrainingPlan:
     @property
     def takes_missing(self) -> bool:
         """Whether the model takes missing values as they are."""
-        return self.model in (*TREES, "histogram")
+        return self.model in TREES
 
 
-def _levels_of(measure: str, levels: Any) -> tuple[Level, ...]:
+def _levels_of(measure: str, alpha: Any) -> tuple[Level, ...]:
     if measure in WITHOUT_LEVEL:
-        if levels is not None:
+        if alpha != 0.9:
             raise SettingError(
-                f"The measure {measure!r} has no level: leave out {Setting('levels')}."
+                f"The measure {measure!r} has no level: leave out {Setting('alpha')}."
             )
         return () if measure == "mean" else (Level(1.0),)
-    given = [levels] if isinstance(levels, (int, float, str, Level)) else levels
-    found = {
-        Level.of(level).interior("A quantile of risks")
-        for level in ((0.9,) if given is None else given)
-    }
+    given = [alpha] if isinstance(alpha, (int, float, str, Level)) else alpha
+    found = {Level.of(level).interior("A quantile of risks") for level in given}
     if not found:
         raise SettingError("At least one level to train for is required, such as 0.9.")
     if len({level.share_in_words for level in found}) < len(found):

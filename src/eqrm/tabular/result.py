@@ -24,7 +24,8 @@ from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level
 from eqrm.markup import lines_in_html
 from eqrm.tabular.choosing.candidates import ForeignModel
-from eqrm.tabular.choosing.decision import Decision
+from eqrm.tabular.choosing.decision import Decision, plural
+from eqrm.tabular.findings import Expectation, expectation, expected_of
 from eqrm.tabular.model import load_table_model, save_table_model
 from eqrm.tabular.output_folder import (
     LISTED,
@@ -83,11 +84,14 @@ class TrainingResult:
 
     Attributes:
         decision: what to use for the level closest to 0.9, instead of what, and how sure that is.
+        expected: a bound on the risk of new domains for it, by cross-fitted risks (``bound``, None
+            with a ``refusal`` where domains are too few).
+        certificate: the same by domains kept aside; None without them.
         models: the chosen models and plain training, fitted to all domains.
         evaluation: the cross-fitted risks of all candidates that are shown, and of constants
             (:class:`eqrm.Evaluation`), with bounds, comparisons and tests.
         summary: the decision and everything beside it, in words.
-        risk_table: mean and quantiles of risk, with intervals.
+        table: mean and quantiles of risk, with intervals.
         decisions: one for each level.
         kept_aside: the risks on domains that were kept aside (``certify``), whose certificates are
             proven; None without them.
@@ -98,7 +102,7 @@ class TrainingResult:
     recommended: str
     evaluation: Evaluation
     summary: str
-    risk_table: RiskTable
+    table: RiskTable
     decisions: tuple[Decision, ...]
     kept_aside: Evaluation | None
     folder: Path | None = None
@@ -141,6 +145,20 @@ class TrainingResult:
     def decision(self) -> Decision:
         """The decision on the level closest to 0.9."""
         return min(self.decisions, key=lambda d: abs(d.level.alpha - 0.9))
+
+    @property
+    def expected(self) -> Expectation:
+        """What to expect of a new domain, for :attr:`decision`."""
+        return expected_of(self.evaluation, self.decision, self._confidence)
+
+    @property
+    def certificate(self) -> Expectation | None:
+        """What the domains that were kept aside prove, for :attr:`decision`."""
+        if self.kept_aside is None:
+            return None
+        decision = self.decision
+        given = decision.chosen, decision.level, self._confidence, plural(decision.domain)[1]
+        return expectation(self.kept_aside, *given)
 
     def printed(self, folder: Path | None = None) -> str:
         """The part of the summary that the command prints; all of it once loaded."""
@@ -205,7 +223,7 @@ class TrainingResult:
 
     def _repr_html_(self) -> str:
         """The decision and the table of risks, for a notebook."""
-        return f"{lines_in_html(str(self.decision))}{self.risk_table._repr_html_()}"
+        return f"{lines_in_html(str(self.decision))}{self.table._repr_html_()}"
 
     def save(self, folder: str | Path) -> list[Path]:
         """Write everything to a folder, as ``eqrm train --output`` does.
@@ -235,6 +253,20 @@ class TrainingResult:
             write_text(draft / LISTED, json.dumps(listed, indent=1) + "\n")
         return [to / name for name in names]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The evaluation, and ``training`` with decisions, expectation, certificate and table."""
+        told = self.expected, self.certificate
+        bounds = [None if e is None or e.bound is None else e.bound.to_dict() for e in told]
+        return self.evaluation.to_dict() | {
+            "training": {
+                "decision": self.decision.to_dict(),
+                "decisions": [each.to_dict() for each in self.decisions],
+                "expected": bounds[0],
+                "certificate": bounds[1],
+                "table": self.table.to_dict(),
+            }
+        }
+
     def _write_models(self, folder: Path) -> dict[str, str]:
         """A file for each model, named after it."""
         (folder / "models").mkdir()
@@ -249,9 +281,9 @@ class TrainingResult:
         self.report(folder / REPORT)
         texts = {
             SUMMARY: self.summary + "\n",
-            "risk-table.md": self.risk_table.to_markdown() + "\n",
-            "risk-table.csv": self.risk_table.to_csv(),
-            EVALUATION: self.evaluation.to_json() + "\n",
+            "risk-table.md": self.table.to_markdown() + "\n",
+            "risk-table.csv": self.table.to_csv(),
+            EVALUATION: json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False) + "\n",
         }
         if self.kept_aside is not None:
             texts[KEPT_ASIDE] = self.kept_aside.to_json() + "\n"

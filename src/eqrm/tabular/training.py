@@ -80,7 +80,7 @@ def train_prepared(
     whole = prepared
     if prepared.everything is not None:
         whole = prepare(prepared.everything, None, plan)
-    contests = {level: compared.contest(level) for level in plan.levels or (Level(0.9),)}
+    contests = {level: compared.contest(level) for level in plan.alpha or (Level(0.9),)}
     called = prepared.preprocessor.domain_name
     decided = {level: decide(each, confidence, called) for level, each in contests.items()}
     shown = {
@@ -106,7 +106,7 @@ def train_prepared(
         models,
         evaluation,
         decisions,
-        contests if plan.levels else {},
+        contests if plan.alpha else {},
         constants,
         skills,
         tuple(dict.fromkeys([*leaks, *notes])),

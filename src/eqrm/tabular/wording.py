@@ -17,7 +17,7 @@ from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.choosing.decision import as_risk, plural, share_of
-from eqrm.tabular.findings import MOST_LISTED, Expectation, expectation, minded_of
+from eqrm.tabular.findings import MOST_LISTED, Expectation, expectation, expected_of, minded_of
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, counted, one_line, typed
 
@@ -113,7 +113,7 @@ def expected(training: TableTraining, confidence: float) -> dict[str, str]:
     """What to expect of a new domain: the bound, what it rests on, and the proven one if any."""
     decision = training.decision
     several = plural(decision.domain)[1]
-    found = expectation(training.evaluation, decision.chosen, decision.level, confidence, several)
+    found = expected_of(training.evaluation, decision, confidence)
     told = {"Expect": _expected(training, found, confidence, decision.level)}
     if training.aside is not None:
         aside = training.aside
@@ -146,10 +146,9 @@ def _expected(training: TableTraining, found: Expectation, confidence: float, le
         kind = f"judged by earlier {several}"
     if found.dependent:
         kind += f", approximate, for {several} that resemble their neighbours in time"
-    # The estimate is corrected for having been chosen by these risks, the bound is not.
-    bound = max(found.bound.bound, training.decision.quantile)
-    if bound > found.bound.bound:
-        kind += f", raised from {as_risk(found.bound.bound, up=True)} to the estimate"
+    bound = found.bound.bound
+    if found.before is not None:
+        kind += f", raised from {as_risk(found.before, up=True)} to the estimate"
     guesses = {
         name: expectation(training.evaluation, name, level, confidence, several).bound
         for name in training.constants

@@ -150,21 +150,19 @@ def measure(
     order = torch.argsort(data.domains, stable=True)[rank() :: world_size()]
     was_training = predictor.training
     predictor.eval()
-    found, outputs = [], []
-    m, device = data.num_domains, next(predictor.parameters()).device
+    outputs, device = [], next(predictor.parameters()).device
+    found = [torch.zeros(3, 0, dtype=torch.float64, device=device)]
     for rows in order.split(batch_size):
         part = rows_on(device, data, rows)
         with precision():
             output = predictor(part.x, part.domains)
             measured = predictor.losses(output, part.y)
-        found.append((measured.double(), _hits(predictor, output, part.y), part.domains))
+        hits = _hits(predictor, output, part.y)
+        found.append(torch.stack([measured.double(), hits, part.domains.double()]))
         outputs += [output] if keep_rows or metrics else []
     predictor.train(was_training)
-    empty = torch.zeros(0, dtype=torch.float64, device=device)
-    losses = torch.cat([empty, *(losses for losses, _, _ in found)])
-    hits = torch.cat([empty, *(hits for _, hits, _ in found)])
-    ids = torch.cat([empty.long(), *(ids for _, _, ids in found)])
-    zeros = torch.zeros(m, dtype=torch.float64, device=device)
+    losses, hits, numbers = torch.cat(found, dim=1)
+    ids, zeros = numbers.long(), losses.new_zeros(data.num_domains)
     counts = summed(zeros.scatter_add(0, ids, torch.ones_like(losses)))
     risks = summed(zeros.scatter_add(0, ids, losses)) / counts
     squares = summed(zeros.scatter_add(0, ids, (losses - risks[ids]) ** 2))
@@ -286,12 +284,7 @@ def _read(metric: SetMetric, loss: str | Loss, y: Tensor, scores: Tensor) -> tup
 def _of_all(own: Tensor) -> Tensor:
     """The rows of all processes, in the order of their ranks; numbers as float64."""
     rows = own.detach().double().cpu() if own.is_floating_point() else own.cpu()
-    if world_size() == 1:
-        return rows
-    from safetensors.torch import load, save
-
-    parts = [load(part)["rows"] for part in messages_of_all(save({"rows": rows.contiguous()}))]
-    return torch.cat([part for part in parts if len(part)])
+    return torch.cat(messages_of_all(rows.contiguous()))
 
 
 def metric_record(metric: DomainMetric, listed: bool) -> dict[str, Any]:

@@ -145,14 +145,12 @@ class WeightAverage:
     @contextmanager
     def in_place_of(self, network: nn.Module) -> Iterator[None]:
         """Inside, the network has the average weights."""
-        own = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
+        own = WeightAverage(network, self.decay)  # a copy of the weights as they are
         self.put_into(network)
         try:
             yield
         finally:
-            with torch.no_grad():
-                for name, parameter in network.named_parameters():
-                    parameter.copy_(own[name])
+            own.put_into(network)
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": self.steps, "weights": self.weights}

@@ -112,15 +112,12 @@ def summed(values: Tensor) -> Tensor:
 
 def any_process(flag: bool) -> bool:
     """Whether the flag is up in any process, the same answer in all."""
-    if not several_processes():
-        return flag
-    raised = torch.tensor([float(flag)])
-    return float(summed(raised)) > 0
+    return float(summed(torch.tensor(float(flag)))) > 0
 
 
 def refuse_different(what: str, own: str) -> None:
     """Refuse to continue where processes see different files, as without a common file system."""
-    seen = {message.decode() for message in messages_of_all(own.encode())}
+    seen = set(messages_of_all(own))
     if len(seen) > 1:
         raise SettingError(
             f"The processes see different {what}: {', '.join(sorted(seen))}. The run's folder "

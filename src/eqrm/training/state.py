@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from collections.abc import Mapping
@@ -10,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from eqrm.errors import CheckpointError, DomainDataError, EqrmError
-from eqrm.files.archive import flatten, unflatten
 from eqrm.objectives.base import Objective
 from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.predictors.base import Predictor
@@ -120,7 +117,7 @@ class TrainingState:
             "batches": self.batches.state_dict(),
             "average": None if self.average is None else self.average.state_dict(),
             "stopping": None if self.stopping is None else self.stopping.state_dict(),
-            "random": _random_states_of_all(),
+            "random": messages_of_all(random_states()),  # by rank
         }
 
     def refuse_bad_weights(self) -> None:
@@ -163,17 +160,6 @@ class TrainingState:
             raise
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise CheckpointError(f"It does not fit this run ({error}).") from None
-
-
-def _random_states_of_all() -> list[Any]:
-    """The random states of every process, in the order of their ranks."""
-    described, found = flatten(random_states())
-    tensors = {name: torch.as_tensor(values) for name, values in found.items()}
-    texts = messages_of_all(json.dumps(described).encode())
-    return [
-        unflatten(json.loads(text), load(data))
-        for text, data in zip(texts, messages_of_all(save(tensors)), strict=True)
-    ]
 
 
 def seed_everything(seed: int, process: int = 0) -> None:

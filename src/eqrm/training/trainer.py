@@ -118,9 +118,8 @@ class Trainer:
         self.held_out = {
             name: resident(part, self.device) for name, part in (held_out or {}).items()
         }
-        self.files = None
-        if folder is not None:
-            self.files = RunFolder(Path(folder), self.settings.checkpoints_kept)
+        kept = self.settings.checkpoints_kept
+        self.files = None if folder is None else RunFolder(Path(folder), kept)
         self.progress = progress
         self.takes_step = StepTaker(self.settings.cuda_graph and world_size() == 1)
         self.state = TrainingState(
@@ -274,36 +273,26 @@ class Trainer:
                     "clip_gradients, or check the data for values that are not finite."
                 )
         loss = values.pop("predictor", None)  # some steps train the objective's own networks only
-        rate = phase.rate(place.step)
-        others = {f"loss_{key}": value for key, value in values.items()}
-        found = others if loss is None else {"loss": loss, **others}
-        self._record(
-            {
-                "step": step,
-                "phase": place.phase,
-                "objective": name,
-                **found,
-                "learning_rate": rate,
-            }
-        )
-        self.board.add(step, {**found, "learning_rate": rate})
+        found = {} if loss is None else {"loss": loss}
+        found |= {f"loss_{key}": value for key, value in values.items()}
+        found["learning_rate"] = phase.rate(place.step)
+        self._record({"step": step, "phase": place.phase, "objective": name, **found})
+        self.board.add(step, found)
         bar.step(step, name, loss)
 
     def _evaluate(self, bar: Display) -> None:
         """Measure every held-out domain; early stopping watches one of the splits."""
+        state, watch = self.state, self.state.stopping
+        in_last_phase = state.phase == len(self.phases) - 1
         with self._averaged():
-            measured = self._measured()
-        for risks in measured.values():
-            self._record({"step": self.state.step, **risks.record(self.settings.domains_listed)})
-            self.board.add(self.state.step, risks.curves())
-            bar.evaluated(risks)
-            watch = self.state.stopping
-            in_last_phase = self.state.phase == len(self.phases) - 1
-            if watch is not None and risks.split == watch.rule.split and in_last_phase:
-                level = watch.rule.level
-                watched = risks.mean if level is None else risks.quantile(level)
-                with self._averaged():
-                    watch.look(self.state.step, watched, self.state.predictor)
+            for risks in self._measured().values():
+                self._record({"step": state.step, **risks.record(self.settings.domains_listed)})
+                self.board.add(state.step, risks.curves())
+                bar.evaluated(risks)
+                if watch is not None and risks.split == watch.rule.split and in_last_phase:
+                    level = watch.rule.level
+                    watched = risks.mean if level is None else risks.quantile(level)
+                    watch.look(state.step, watched, state.predictor)
 
     def _measured(self, keep_rows: bool = False) -> dict[str, HeldOutRisks]:
         size, metrics = self.settings.evaluation_batch, self.settings.metrics or ()
@@ -348,14 +337,8 @@ class Trainer:
         elif state.average is not None:
             state.average.put_into(state.predictor)
         risks = self._measured(keep_rows=True)
-        trained = Trained(
-            state.predictor,
-            risks,
-            state.step,
-            early,
-            None if self.files is None else self.files.path,
-            began_at,
-        )
+        folder = None if self.files is None else self.files.path
+        trained = Trained(state.predictor, risks, state.step, early, folder, began_at)
         for each in risks.values():
             found = each.record(self.settings.domains_listed)
             self._record({"step": state.step, "final": True, **found})

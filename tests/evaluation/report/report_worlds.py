@@ -70,7 +70,7 @@ def with_references(domains: int = 40, predictors: Sequence[str] = ("sure",)) ->
     given = {
         name: 1.0 / (1.0 + np.exp(-(4.0 - i / 4) * logits)) for i, name in enumerate(predictors)
     }
-    return eqrm.evaluate(domains=day, labels=label, predictions=given, references=True)
+    return eqrm.evaluate(domains=day, target=label, predictions=given, references=True)
 
 
 def sentence_of(evaluation: Evaluation, predictor: str, alpha: float) -> str:

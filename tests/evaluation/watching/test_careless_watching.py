@@ -63,7 +63,7 @@ def test_probabilities_are_clipped_as_in_the_evaluation(
     (tmp_path / "ev.json").write_text(found.to_json())
     state, new = tmp_path / "w.state", written(tmp_path, frame[60 * 4 :], "new.csv")
     start = ["--start", str(tmp_path / "ev.json"), "--domain", "day"]
-    start += ["--label", "y", "--prediction", "p"]
+    start += ["--target", "y", "--prediction", "p"]
     assert watch(state, *start, "--clip", "0.1") == 2
     assert "clipped to [0.01, 1 - 0.01], and --clip is 0.1" in capsys.readouterr().err
     assert watch(state, *start, "--new", new) in (0, 3, 4)

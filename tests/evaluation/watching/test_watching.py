@@ -155,7 +155,7 @@ def test_another_question_than_the_certified_one_is_refused(
     ("options", "words"),
     [
         (["--loss", "loss"], "--domain COLUMN is required"),
-        (["--label", "y", "--prediction", "p"], "so new files need --loss COLUMN, and nothing"),
+        (["--target", "y", "--prediction", "p"], "so new files need --loss COLUMN, and nothing"),
         (["--metric", "brier"], "The certificate is about the loss, and --metric is 'brier'."),
         ([*COLUMNS, "--predictor", "modle"], "Did you mean 'model'?"),
         ([*COLUMNS, "--alpha", ".99"], "60 domains are too few to bound the 0.99-quantile"),
@@ -191,10 +191,10 @@ def test_predictions_are_measured_by_the_metric_of_the_certificate(
     frame["p"] = frame["p"].clip(0.1, 0.9)
     old, new = frame[: 60 * ROWS], frame[60 * ROWS :]
     found = eqrm.evaluate(
-        old, domains="day", labels="y", predictions={"a": "p", "b": "p"}, metric="brier"
+        old, domains="day", target="y", predictions={"a": "p", "b": "p"}, metric="brier"
     )
     (tmp_path / "ev.json").write_text(found.to_json())
-    columns = ["--domain", "day", "--label", "y", "--prediction", "p"]
+    columns = ["--domain", "day", "--target", "y", "--prediction", "p"]
     start = ["--start", str(tmp_path / "ev.json"), *columns]
     state = tmp_path / "w.state"
     assert watch(state, *start) == 2

@@ -42,7 +42,7 @@ def test_what_the_page_says_of_the_last_window_is_checked() -> None:
     risks = np.random.default_rng(0).normal(size=180)
     risks[150:] += 5.0
     measured = evaluate(domains=np.arange(180), losses={"ERM": risks})
-    found = backtest(measured, certify=[60, 90], judge=30, levels=[0.9])
+    found = backtest(measured, certify=[60, 90], judge=30, quantiles=[0.9])
     checks = check_year(YearFindings(found, found, found), YearSettings())
     assert [check.holds for check in checks] == [True] * 5
     assert checks[-1].measured == "0.0% of 30 days (150 to 179)"

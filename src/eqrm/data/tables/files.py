@@ -30,6 +30,7 @@ from eqrm.data.tables.csv_text import (
     wrong_line,
 )
 from eqrm.errors import DataFileError, DomainDataError, Setting, SettingError
+from eqrm.execution import processors
 from eqrm.files.reading import refuse_growth
 from eqrm.text import did_you_mean
 
@@ -232,15 +233,11 @@ def opened(
             "The files of one table must be all CSV or all Parquet, got both. Convert one kind, or "
             "evaluate them as two predictors."
         )
-    if threads is None:
-        linux = hasattr(os, "sched_getaffinity")
-        threads = len(os.sched_getaffinity(0)) if linux else 0
-    else:
-        THREADS.check(threads, "threads")
+    threads = processors() if threads is None else int(THREADS.check(threads, "threads"))
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
-        settings: dict[str, Any] = {"temp_directory": folder, "memory_limit": memory}
-        settings["threads"] = str(threads)
-        settings = {key: value for key, value in settings.items() if value not in ("", "0")}
+        settings: dict[str, Any] = {"temp_directory": folder, "threads": threads}
+        if memory:
+            settings["memory_limit"] = memory
         try:
             connection = duckdb.connect(":memory:", config=settings)
             # DuckDB would draw a bar of its own on standard output, into the table.

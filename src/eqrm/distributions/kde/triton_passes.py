@@ -6,6 +6,7 @@ import triton
 import triton.language as tl
 
 from eqrm.distributions.kde.triton_sums import (
+    largest_of,
     log1p,
     log_of_one_plus,
     next_centres,
@@ -49,13 +50,9 @@ def heaviest_of(  # type: ignore[no-untyped-def]
     weight, square, _, _ = shared(
         meeting, times + 1, weight, square, none, none, "sum", "sum", BLOCKS
     )
-    overall, _, _, _ = shared(
-        meeting, times + 2, largest, none, none, none, "largest", "largest", BLOCKS
-    )
+    overall = largest_of(meeting, times + 2, largest, BLOCKS)
     first = tl.where(largest == overall, first, -float("inf"))
-    first, _, _, _ = shared(
-        meeting, times + 3, first, none, none, none, "largest", "largest", BLOCKS
-    )
+    first = largest_of(meeting, times + 3, first, BLOCKS)
     return weight, square, (-first).to(tl.int64), times + 3
 
 
@@ -69,11 +66,7 @@ def first_present(  # type: ignore[no-untyped-def]
         at = begin + place
         p = weights_at(counts, at, at < size, 2)
         found = tl.maximum(found, tl.where(p > 0.0, -at.to(tl.float64), -size))
-    own = tl.max(found, 0)
-    none = own * 0.0
-    own, _, _, _ = shared(
-        meeting, times + 1, own, none, none, none, "largest", "largest", BLOCKS
-    )
+    own = largest_of(meeting, times + 1, tl.max(found, 0), BLOCKS)
     return tl.where(own > -size, -own, 0.0).to(tl.int64), times + 1
 
 
@@ -130,12 +123,7 @@ def deep_start(  # type: ignore[no-untyped-def]
             d, p = part_of_row(risks, weights, begin + place, size, pivot, MODE)
             most = tl.maximum(most, tl.where(d == extreme, p, 0.0))
         times += 1
-        largest = tl.max(most, 0)
-        none = largest * 0.0
-        largest, _, _, _ = shared(
-            meeting, times, largest, none, none, none, "largest", "largest", BLOCKS
-        )
-        weight = largest * each
+        weight = largest_of(meeting, times, tl.max(most, 0), BLOCKS) * each
     square = -2.0 * (target - tl.log(weight))
     square = tl.where(square > 0.0, square, 0.0)
     floor = square - 2.0 * log1p(tl.sqrt(square)) - 1.8378770664093453
@@ -171,14 +159,9 @@ def nearest_to(  # type: ignore[no-untyped-def]
         largest = tl.maximum(largest, logit)
     own = tl.max(largest, 0)
     found = tl.max(tl.where(largest == own, where, -float("inf")), 0)
-    none = own * 0.0
-    overall, _, _, _ = shared(
-        meeting, times + 1, own, none, none, none, "largest", "largest", BLOCKS
-    )
+    overall = largest_of(meeting, times + 1, own, BLOCKS)
     found = tl.where(own == overall, found, -float("inf"))
-    found, _, _, _ = shared(
-        meeting, times + 2, found, none, none, none, "largest", "largest", BLOCKS
-    )
+    found = largest_of(meeting, times + 2, found, BLOCKS)
     return found, times + 2
 
 

@@ -124,6 +124,16 @@ def shared(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def largest_of(meeting, times, value, BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The largest of a number of all programs."""
+    none = value * 0.0
+    found, _, _, _ = shared(
+        meeting, times, value, none, none, none, "largest", "largest", BLOCKS
+    )
+    return found
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def weights_at(weights, place, inside, MODE: tl.constexpr):  # type: ignore[no-untyped-def]
     """Weights, in any unit: 1 for every domain, or for those that have examples, or as given."""
     if MODE == 0:

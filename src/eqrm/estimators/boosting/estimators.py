@@ -197,7 +197,7 @@ class BoostedQRM(DomainEstimator):
         return library, self._dataset(library, rows, self._start_margins(rows), None)
 
     def _objective_of(self, goal: Goal, domains: Mapping[Any, Groups]) -> BoostingObjective:
-        return self._objective(domains, goal, loss=self.loss_name, num_class=self._num_class)
+        return self._objective(domains, goal, metric=self.loss_name, num_class=self._num_class)
 
     def _keep_rounds(
         self,

@@ -137,7 +137,7 @@ class BoostingObjective:
         domains: Mapping[Any, Any],
         alpha: Level | float | str | Aim | None = 0.9,
         *,
-        loss: str = "log-loss",
+        metric: str = "log-loss",
         num_class: int | None = None,
         measure: str = "quantile",
         distribution: Any = None,
@@ -151,7 +151,7 @@ class BoostingObjective:
         self.rounds = 0
         self.last: Round | None = None
         self._domains = dict(domains)
-        self._loss, self._num_class = one_of(loss, LOSSES, "loss"), num_class
+        self._metric, self._num_class = one_of(metric, LOSSES, "metric"), num_class
         self._tables: dict[Any, DomainTable] = {}
 
     def _objective_at(self, alpha: Level | float | str | Aim | None) -> Aim:
@@ -175,7 +175,7 @@ class BoostingObjective:
                     "or evaluated: {dtrain: …, dvalid: …}."
                 )
             self._tables[data] = DomainTable(
-                self._loss,
+                self._metric,
                 data.get_label(),
                 self._domains[data],
                 data.get_weight(),
@@ -197,7 +197,7 @@ class BoostingObjective:
     def _shown(self, margins: NDArray[Any], data: Any, objective: Aim) -> tuple[Any, ...]:
         table = self.table(data)
         value, _ = table.weigh(table.risks(margins), objective)
-        return (metric_name(self._loss, objective), value, *self.after_value)
+        return (metric_name(self._metric, objective), value, *self.after_value)
 
 
 def metric_name(loss: str, objective: Aim) -> str:

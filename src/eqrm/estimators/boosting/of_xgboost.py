@@ -31,7 +31,7 @@ class XGBoostObjective(BoostingObjective):
     Pass it as ``obj`` and its :meth:`metric` as ``custom_metric``. ``domains`` maps every
     ``DMatrix`` that is trained on or evaluated to the domain of each of its rows. Labels and
     weights are the matrix's own. ``alpha`` is the level; ``None`` is ERM with the same machinery,
-    and any :class:`eqrm.objectives.RiskObjective` can be passed in its place. ``loss`` is
+    and any :class:`eqrm.objectives.RiskObjective` can be passed in its place. ``metric`` is
     ``"log-loss"`` (with ``num_class`` for more than two classes, labels 0 … K−1) or ``"squared"``.
     ``measure``, ``distribution`` and ``bandwidth`` are those of
     :class:`eqrm.XGBQRMClassifier`. The first ``erm_rounds`` minimise the mean risk. Set

@@ -141,7 +141,7 @@ def _boost_together(
 
 
 def tree_settings(model: str, rows: int, categories: bool = False) -> dict[str, Any]:
-    """The size of the trees of ``lightgbm``, ``xgboost`` or ``histogram``; nothing for others."""
+    """The size of the trees of ``lightgbm`` or ``xgboost``; nothing for others."""
     leaves = LEAVES_OF_FEW if rows <= FEW_ROWS else LEAVES
     least = ROWS_OF_A_CATEGORY if categories else ROWS_OF_A_LEAF
     if model == "lightgbm":
@@ -149,6 +149,4 @@ def tree_settings(model: str, rows: int, categories: bool = False) -> dict[str, 
     if model == "xgboost":  # which counts Hessians, not rows
         grown = {"grow_policy": "lossguide", "max_leaves": leaves}
         return {"max_depth": 0, "booster_params": grown}
-    if model == "histogram":
-        return {"max_leaf_nodes": leaves, "min_samples_leaf": least}
     return {}

@@ -125,7 +125,7 @@ def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[Level
     """A list of levels that do not repeat; None is ERM."""
     found = tuple(None if level is None else Level.of(level) for level in levels)
     if not found or len(set(found)) < len(found):
-        raise SettingError(f"levels must be different levels, such as [0.5, 0.9], got {levels!r}.")
+        raise SettingError(f"alpha must be different levels, such as [0.5, 0.9], got {levels!r}.")
     return found
 
 
@@ -235,15 +235,15 @@ def choose_level(
     groups: Any,
     *,
     risk: float,
-    probability: float,
+    alpha: Level | float | str = 0.9,
     confidence: float | None = None,
-    levels: Sequence[Level | float | str | None] = LEVELS,
+    candidates: Sequence[Level | float | str | None] = LEVELS,
     cv: Any = None,
 ) -> LevelChoice:
     """The level that meets a requirement on new domains with the lowest mean risk, if any does.
 
-    The requirement: a risk of at most ``risk`` on a share ``probability`` of new domains. Every
-    level (None is ERM) is fitted to some of the domains and evaluated on the others, by ``cv``: a
+    The requirement: a risk of at most ``risk`` on a share ``alpha`` of new domains. Every
+    level in ``candidates`` (None is ERM) is fitted to some of the domains and evaluated on the others, by ``cv``: a
     splitter, a number of folds, or None for :class:`DomainKFold` in 5 folds. With a
     ``confidence``, reaching the share on these domains is not enough: a Clopper–Pearson bound on
     the share of new ones must reach it, with a confidence that covers all levels together. The
@@ -251,9 +251,9 @@ def choose_level(
     them: for a guarantee of the final predictor, use its ``certificate`` on domains that were not
     used at all.
     """
-    limit, share = number().check(risk, "risk"), checked_alpha(probability)
+    limit, share = number().check(risk, "risk"), checked_alpha(alpha)
     asked = optional(CONFIDENCE).check(confidence, "confidence")
-    by_level = cross_fitted(estimator, distinct_levels(levels), X, y, groups, cv)
+    by_level = cross_fitted(estimator, distinct_levels(candidates), X, y, groups, cv)
     return LevelChoice(**vars(by_level), risk=limit, probability=share, confidence=asked)
 
 
@@ -306,7 +306,7 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         estimator: what is fitted at each level, :class:`eqrm.QRMClassifier` unless given; its own
             alpha is not used. A pipeline's last step has the level, and the steps before it are
             fitted once. Its measure is what is minimised at each level.
-        levels: the levels to fit; None among them is ERM. The measures ``"worst"`` and ``"mean"``
+        alpha: the levels to fit; None among them is ERM. The measures ``"worst"`` and ``"mean"``
             have none: the path is then ERM and the smallest worst risk, or ERM alone.
 
     After ``fit``, ``frontier_`` has ``levels``, ``estimators``, and their risks on ``training`` and
@@ -317,10 +317,10 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         estimator: Any = None,
-        levels: Sequence[Level | float | str | None] = LEVELS,
+        alpha: Sequence[Level | float | str | None] = LEVELS,
     ) -> None:
         self.estimator = estimator
-        self.levels = levels
+        self.alpha = alpha
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
         """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.
@@ -330,7 +330,7 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
         base = QRMClassifier() if self.estimator is None else clone(self.estimator)
         last = base[-1] if isinstance(base, Pipeline) else base
         measure = getattr(last, "measure", "quantile")
-        levels = distinct_levels(self.levels)
+        levels = distinct_levels(self.alpha)
         if measure in WITHOUT_LEVEL:
             levels = (None,) if measure == "mean" else (None, Level(1.0))
         names = as_groups(groups, _num_samples(X)).names

@@ -74,7 +74,7 @@ def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> B
     (``evaluate(..., order=)``), are dates or numbers, or ``times`` holds one per domain. Windows
     slide over them: a bound is computed on ``certify`` domains (60; several lengths may be given)
     and compared with the risks of the next ``judge`` (30), ``gap`` (0) domains later; then
-    everything moves by ``step`` domains (as many as are judged). ``levels`` (0.5, 0.75, 0.9) and
+    everything moves by ``step`` domains (as many as are judged). ``quantiles`` (0.5, 0.75, 0.9) and
     ``confidence`` (0.95) are those of the bounds; ``bounds`` are "plain" (the certificate),
     "spells", "recent" and "online", ``dependence`` adds the certificates for k-dependent domains,
     ``half_life`` is that of "recent".

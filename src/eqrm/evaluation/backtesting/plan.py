@@ -167,7 +167,7 @@ class BacktestPlan:
     step: int = JUDGE
     expanding: bool = False
     refit: str = EVERY_WINDOW
-    levels: tuple[float, ...] = LEVELS
+    quantiles: tuple[float, ...] = LEVELS
     confidence: float = 0.95
     rules: tuple[BoundRule, ...] = (BoundRule(),)
 
@@ -182,7 +182,7 @@ class BacktestPlan:
         step: int | None = None,
         expanding: bool = False,
         refit: str = EVERY_WINDOW,
-        levels: Sequence[LevelLike] = LEVELS,
+        quantiles: Sequence[LevelLike] = LEVELS,
         confidence: float = 0.95,
         bounds: Sequence[str] = ("plain",),
         dependence: int | Sequence[int] = (),
@@ -211,8 +211,8 @@ class BacktestPlan:
                 expanding and refit == NEVER,
                 "expanding has no effect with refit='never': leave one of them out.",
             ),
-            *(partial(checked_alpha, level) for level in levels),
-            lambda: _refuse(not levels, "At least one level is required, such as 0.9."),
+            *(partial(checked_alpha, level) for level in quantiles),
+            lambda: _refuse(not quantiles, "At least one level is required, such as 0.9."),
         )
         rules = [BoundRule(kind, half_life=half_life or HALF_LIFE) for kind in bounds]
         # Domains that are independent of all others have the plain certificate.
@@ -225,7 +225,7 @@ class BacktestPlan:
             step=judge if step is None else step,
             expanding=expanding,
             refit=refit,
-            levels=tuple(sorted(set(map(checked_alpha, levels)))),
+            quantiles=tuple(sorted(set(map(checked_alpha, quantiles)))),
             confidence=confidence,
             rules=tuple(dict.fromkeys(rules)) or (BoundRule(),),
         )
@@ -236,7 +236,7 @@ class BacktestPlan:
     @property
     def headline(self) -> float:
         """The level that is told first: the one closest to 0.9."""
-        return min(self.levels, key=lambda level: abs(level - HEADLINE))
+        return min(self.quantiles, key=lambda level: abs(level - HEADLINE))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ class BacktestPlan:
     def too_few(self, domains: int) -> Iterator[str]:
         """A sentence on each bound that takes more domains to certify on, with the number."""
         for rule in self.rules:
-            for level in self.levels:
+            for level in self.quantiles:
                 needed = rule.needed(level, self.confidence)
                 enough = f"at least {needed} are needed"
                 if needed == math.inf:
@@ -267,7 +267,7 @@ class BacktestPlan:
     def needed(self) -> float:
         """The fewest domains that one of the bounds takes at one of the levels."""
         return min(
-            rule.needed(level, self.confidence) for rule in self.rules for level in self.levels
+            rule.needed(level, self.confidence) for rule in self.rules for level in self.quantiles
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -275,7 +275,7 @@ class BacktestPlan:
             **{name: getattr(self, name) for name in ("train", "judge", "gap", "step", "refit")},
             "certify": list(self.certify),
             "expanding": self.expanding,
-            "levels": list(self.levels),
+            "quantiles": list(self.quantiles),
             "confidence": self.confidence,
             "bounds": list(self.kinds),
         }

@@ -269,7 +269,7 @@ class JudgedWindows:
             for certify in self.plan.certify
             for predictor in self.predictors
             for kind in self.plan.kinds
-            for level in self.plan.levels
+            for level in self.plan.quantiles
             for each in self.windows(certify)
             if predictor in each.later
         )

@@ -118,7 +118,7 @@ def by_level(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per level: pooled shares within the first bound."""
     kind = found.plan.kinds[0]
     lines = [["level", "expected", *map(one_line, found.predictors)]]
-    for level in found.plan.levels:
+    for level in found.plan.quantiles:
         pooled = [found.find(certify, name, kind, level) for name in found.predictors]
         expected = next((p.expected for p in pooled if p and p.expected is not None), None)
         lines.append([f"{level:g}", _share(expected), *map(_pooled_cell, pooled)])
@@ -310,7 +310,7 @@ def drawn_backtest(found: JudgedWindows) -> Figure:
     for (by_window, by_level), certify in zip(rows, sizes, strict=True):
         for number, name in enumerate(names):
             here = [row for row in found.shares if row.about == (certify, name, kind, level)]
-            pooled = [found.find(certify, name, kind, each) for each in found.plan.levels]
+            pooled = [found.find(certify, name, kind, each) for each in found.plan.quantiles]
             style = {
                 "color": colours.get(name, QUIET),
                 "linestyle": "-" if name in colours else ":",
@@ -319,9 +319,9 @@ def drawn_backtest(found: JudgedWindows) -> Figure:
             }
             label = plain_label(name)
             by_window.plot([r.window for r in here], [r.share for r in here], label=label, **style)
-            by_level.plot(found.plan.levels, [p.share if p else None for p in pooled], **style)
+            by_level.plot(found.plan.quantiles, [p.share if p else None for p in pooled], **style)
         by_window.axhline(level, color=QUIET, linewidth=0.8)
-        by_level.plot(found.plan.levels, found.plan.levels, color=QUIET, linewidth=0.8)
+        by_level.plot(found.plan.quantiles, found.plan.quantiles, color=QUIET, linewidth=0.8)
         by_window.set_xlabel(f"window (certified on {certify} domains)")
         by_window.set_ylabel("share within the bound")
         by_window.xaxis.get_major_locator().set_params(integer=True)

@@ -104,7 +104,7 @@ class Difference(_Bounded):
 
 
 def risk_intervals(
-    risks: Any, levels: Sequence[LevelLike] = LEVELS, confidence: float = 0.95
+    risks: Any, alpha: LevelLike | Sequence[LevelLike] = LEVELS, confidence: float = 0.95
 ) -> list[Interval]:
     """Mean, quantiles and superquantiles of the risks, each with a confidence interval.
 
@@ -115,7 +115,7 @@ def risk_intervals(
     """
     values, asked = checked_risks(risks), CONFIDENCE.check(confidence, "confidence")
     found = []
-    for kind, level in _statistics(as_levels(levels)):
+    for kind, level in _statistics(as_levels(alpha)):
         if level is None:
             ends = intervals.mean_interval(values, asked)
         elif kind == QUANTILE:
@@ -130,7 +130,7 @@ def risk_intervals(
 def paired_differences(
     first: Any,
     second: Any,
-    levels: Sequence[LevelLike] = LEVELS,
+    alpha: LevelLike | Sequence[LevelLike] = LEVELS,
     confidence: float = 0.95,
     *,
     interpolation: str = "step",
@@ -146,7 +146,7 @@ def paired_differences(
 
     >>> import numpy as np
     >>> easy, noise = np.random.default_rng(0).lognormal(size=(2, 300))
-    >>> mean = paired_differences(easy, easy + 0.1 * noise, levels=[0.9])[0]
+    >>> mean = paired_differences(easy, easy + 0.1 * noise, alpha=0.9)[0]
     >>> round(mean.value, 2), mean.clear
     (0.15, True)
     """
@@ -156,7 +156,7 @@ def paired_differences(
             f"Differences are paired by domain, but the first predictor has {one.size} domains "
             f"and the second has {two.size}."
         )
-    asked, given = CONFIDENCE.check(confidence, "confidence"), as_levels(levels)
+    asked, given = CONFIDENCE.check(confidence, "confidence"), as_levels(alpha)
     smooth = one_of(interpolation, QUANTILES, "interpolation") == SMOOTH
     found = []
     for kind, level in _statistics(given):

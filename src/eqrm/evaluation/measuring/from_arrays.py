@@ -64,7 +64,7 @@ def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
 
 def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
     """Predictions (n,) or probabilities (n, K) of classes, with their rows if wanted."""
-    labels, predictions = in_memory(spec.labels), in_memory(column)
+    labels, predictions = in_memory(spec.target), in_memory(column)
     if spec.set_metric is not None:
         numbered = number_domains(spec.domains, len(labels))
         return Measured.by_metric(name, spec.set_metric, labels, stacked(predictions), numbered)

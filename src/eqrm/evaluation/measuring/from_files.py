@@ -110,7 +110,7 @@ def _of_function(
 ) -> dict[str, MeasuredRisks]:
     """Losses by a Python function; text that holds numbers, as in CSV files, arrives as float64."""
     columns = named_columns(table, spec.predictions)
-    held = {"label": table.column(spec.labels)}
+    held = {"label": table.column(spec.target)}
     held |= {f"v{i}": table.column(name) for i, name in enumerate(columns.values())}
     gathered = {name: RiskAccumulator(across_processes=False) for name in columns}
     start = 0
@@ -148,11 +148,11 @@ def _of_set_metric(
             f"{rows:,}. Evaluate fewer domains at a time, or choose a metric that is a loss."
         )
     tasks = None
-    if TASK in spec.labels and spec.labels not in table.types:
-        tasks = template_columns(table, spec.labels, "task", 1)
+    if TASK in spec.target and spec.target not in table.types:
+        tasks = template_columns(table, spec.target, "task", 1)
     wanted = named_columns(table, spec.predictions)
     columns = {name: _columns(table, spec, metric, each, tasks) for name, each in wanted.items()}
-    label = [spec.labels] if tasks is None else list(tasks.values())
+    label = [spec.target] if tasks is None else list(tasks.values())
     held = {f"y{j}": table.column(column) for j, column in enumerate(label)}
     for i, (_, found) in enumerate(columns.values()):
         held |= {f"p{i}_{j}": sql for j, sql in enumerate(found)}
@@ -187,8 +187,8 @@ def _columns(
     if (TASK in column and column not in table.types) != (tasks is not None):
         raise SettingError(
             "Labels and predictions of several tasks need '{task}' in both, such as "
-            f"{Setting('labels', 'y_{task}')} and {Setting('predictions', 'p_{task}')}, got "
-            f"{spec.labels!r} and {column!r}."
+            f"{Setting('target', 'y_{task}')} and {Setting('predictions', 'p_{task}')}, got "
+            f"{spec.target!r} and {column!r}."
         )
     if tasks is not None:
         found = template_columns(table, column, "task", 1)
@@ -196,7 +196,7 @@ def _columns(
             lacking = sorted(set(found) ^ set(tasks))
             raise DomainDataError(
                 f"Tasks must have labels and predictions, but {listed(lacking)} have only one of "
-                f"them: {spec.labels!r} and {column!r} do not match the same tasks."
+                f"them: {spec.target!r} and {column!r} do not match the same tasks."
             )
         return None, [as_double(table, found[task]) for task in tasks]
     if CLASS in column and column not in table.types:

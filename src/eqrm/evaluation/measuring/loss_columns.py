@@ -88,7 +88,7 @@ def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn
     if table.types[column].endswith("]"):
         raise DomainDataError(
             f"Losses must be one number per row, but column {column!r} holds lists. "
-            f"Probabilities of classes are {Setting('predictions')}, with {Setting('labels')}."
+            f"Probabilities of classes are {Setting('predictions')}, with {Setting('target')}."
         )
     inputs = {f"p{i}": as_double(table, column)}
     return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})
@@ -100,7 +100,7 @@ def _predicted(
     metric = spec.known_metric
     if metric is None:
         raise TypeError("a loss given as a function is not SQL")
-    label = table.column(spec.labels)
+    label = table.column(spec.target)
     if "{class}" in column and column not in table.types:
         return _template(table, spec, metric, i, (name, column))
     prediction = table.column(column)
@@ -114,7 +114,7 @@ def _predicted(
         inputs = {"c": f"CAST({label} AS VARCHAR)", f"p{i}": f"CAST({prediction} AS VARCHAR)"}
         loss = f"CAST(c <> p{i} AS DOUBLE)"
         return LossColumn(name, loss, inputs, shown, Expected(metric, as_classes=True), {})
-    inputs = {"y": as_double(table, spec.labels), f"p{i}": as_double(table, column)}
+    inputs = {"y": as_double(table, spec.target), f"p{i}": as_double(table, column)}
     instead = class_columns_in_words(table.types) if metric.classes is not None else ""
     expected = Expected(metric, instead=instead)
     return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, expected, {})
@@ -126,7 +126,7 @@ def _template(
     """Probabilities in a column per class: ``p_{class}`` matches p_cat, p_dog, …"""
     name, template = named
     found = template_columns(table, template, "class", 2)
-    label = table.column(spec.labels)
+    label = table.column(spec.target)
     parameters = {f"class{j}": each for j, each in enumerate(found)}
     whens = " ".join(f"WHEN $class{j} THEN {j + 1}" for j in range(len(found)))
     values = ", ".join(as_double(table, each) for each in found.values())

@@ -32,7 +32,7 @@ class MeasurementSpec:
 
     domains: Any
     losses: Any = None
-    labels: Any = None
+    target: Any = None
     predictions: Any = None
     metric: Loss = "log-loss"
     clip: float = 0.0
@@ -111,15 +111,15 @@ class MeasurementSpec:
             )
         if isinstance(self.metric, str):
             one_of(self.metric.partition(":")[0], (*METRICS, *SET_METRICS), "metric")
-        predicts = self.labels is not None or self.predictions is not None
+        predicts = self.target is not None or self.predictions is not None
         if (self.losses is not None) == predicts:
             raise SettingError(
                 f"Give either losses ({Setting('losses', 'COLUMN')}), or labels and predictions "
-                f"({Setting('labels', 'COLUMN')} and {Setting('predictions', 'COLUMN')}), or a "
+                f"({Setting('target', 'COLUMN')} and {Setting('predictions', 'COLUMN')}), or a "
                 f"table with one row per domain and {Setting('aggregated', True)}."
             )
-        if predicts and (self.labels is None or self.predictions is None):
-            absent = Setting("labels" if self.labels is None else "predictions")
+        if predicts and (self.target is None or self.predictions is None):
+            absent = Setting("target" if self.target is None else "predictions")
             raise SettingError(
                 f"Labels and predictions are needed together: {absent} is missing."
                 f"{class_columns_in_words(columns)}"
@@ -133,7 +133,7 @@ class MeasurementSpec:
         if self.seen is not None or SEEN not in columns:
             return self.seen
         used: set[Any] = set(self.columns.values()) if self.aggregated else set()
-        for given in (self.domains, self.losses, self.labels, self.predictions, self.predictor):
+        for given in (self.domains, self.losses, self.target, self.predictions, self.predictor):
             for name in by_column(given).values() if given is not None else ():
                 used |= {name, str(name).partition("=")[2]}
         return None if SEEN in used else SEEN
@@ -153,7 +153,7 @@ class MeasurementSpec:
             None if given is None else {name: held(c) for name, c in by_column(given).items()}
             for given in (self.losses, self.predictions)
         )
-        return replace(found, losses=losses, labels=held(self.labels), predictions=predictions)
+        return replace(found, losses=losses, target=held(self.target), predictions=predictions)
 
 
 def class_columns_in_words(columns: Collection[Any]) -> str:

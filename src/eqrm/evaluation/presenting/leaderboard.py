@@ -61,7 +61,7 @@ class Leaderboard:
     """
 
     alpha: Level
-    levels: tuple[Level, ...]
+    quantiles: tuple[Level, ...]
     confidence: float
     evaluation: Evaluation
     seeds: Mapping[str, tuple[MeasuredRisks, ...]]
@@ -74,7 +74,7 @@ class Leaderboard:
         loss: str,
         *,
         alpha: LevelLike = 0.9,
-        levels: Sequence[LevelLike] = LEVELS,
+        quantiles: Sequence[LevelLike] = LEVELS,
         confidence: float = 0.95,
         common_domains: bool = False,
     ) -> Leaderboard:
@@ -94,7 +94,7 @@ class Leaderboard:
         seeds = {name: tuple(next(shared) for _ in given) for name, given in models.items()}
         first = next(iter(seeds.values()))[0]
         most = max(len(risks) for risks in every.values())
-        asked = {*as_levels(levels), Level.of(alpha)}
+        asked = {*as_levels(quantiles), Level.of(alpha)}
         return cls(
             Level.of(alpha),
             tuple(sorted(asked)),
@@ -108,7 +108,7 @@ class Leaderboard:
     def lines(self) -> list[Standing]:
         """The models, the lowest quantile first."""
         table = self.evaluation.risk_table(
-            self.levels, [], confidence=self.confidence, worst=0, interpolation=SMOOTH
+            self.quantiles, [], confidence=self.confidence, worst=0, interpolation=SMOOTH
         )
         measured = self.evaluation.predictors
         order = sorted(measured, key=lambda n: smooth_quantile(measured[n].risks, self.alpha))
@@ -132,11 +132,11 @@ class Leaderboard:
     def _over_seeds(self, name: str) -> tuple[float, ...]:
         """The standard deviation of each statistic over trainings; NaN for one."""
         values = [
-            [float(r.risks.mean()), *(smooth_quantile(r.risks, lv) for lv in self.levels)]
+            [float(r.risks.mean()), *(smooth_quantile(r.risks, lv) for lv in self.quantiles)]
             for r in self.seeds[name]
         ]
         if len(values) < 2:
-            return (math.nan,) * (1 + len(self.levels))
+            return (math.nan,) * (1 + len(self.quantiles))
         return tuple(np.std(values, axis=0, ddof=1).tolist())
 
     @property
@@ -181,7 +181,7 @@ class Leaderboard:
     def table(self) -> list[list[str]]:
         """A header and a line per model, as shown."""
         several = any(line.seeds > 1 for line in self.lines)
-        quantiles = (level.quantile_in_words for level in self.levels)
+        quantiles = (level.quantile_in_words for level in self.quantiles)
         trainings = ["trainings"] if several else []
         header = ["model", *trainings, "average", *quantiles, "behind the first"]
         rows = [
@@ -235,7 +235,7 @@ class Leaderboard:
     def _records(self) -> list[dict[str, Any]]:
         """A row per model and statistic; a number that there is not is None."""
         found = []
-        statistics = [("mean", None), *(("quantile", str(level)) for level in self.levels)]
+        statistics = [("mean", None), *(("quantile", str(level)) for level in self.quantiles)]
         for line in self.lines:
             for (kind, level), cell, apart in zip(
                 statistics, line.cells, line.over_seeds, strict=True

@@ -339,7 +339,7 @@ def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
     predictor, names = str(settings.predictor), settings.domain or ()
     measured: dict[str, Any] = {"losses": {predictor: settings.loss}}
     if settings.loss is None:
-        measured = {"labels": settings.label, "predictions": {predictor: settings.prediction}}
+        measured = {"target": settings.target, "predictions": {predictor: settings.prediction}}
         measured |= {"metric": settings.metric, "clip": settings.clip}
     order = None if names == (settings.order,) else settings.order
     # One thread, so that sums are added up in the same order every time.

@@ -34,14 +34,13 @@ class AnyDistribution(Measure):
             columns = mean_slope + slopes
             if not slope.requires_grad:  # a law whose quantile is linear in the risks
                 return np.zeros((columns.shape[1], columns.shape[1]))
-            products = [self._second(slope, risks, column) for column in columns.T]
-            found: Array = columns.T @ np.stack(products, axis=1)
+            products = np.zeros(columns.shape)
+            for place, column in enumerate(columns.T):
+                along = slope @ torch.from_numpy(np.ascontiguousarray(column))
+                (product,) = torch.autograd.grad(along, risks, retain_graph=True, allow_unused=True)
+                if product is not None:
+                    products[:, place] = product
+            found: Array = columns.T @ products
             return 0.5 * (found + found.T)
 
         return Local(float(value.detach()), slope.detach().numpy().copy(), curvature)
-
-    def _second(self, slope: Tensor, risks: Tensor, direction: Array) -> Array:
-        """(∂²q/∂R²)·direction."""
-        along = slope @ torch.from_numpy(np.ascontiguousarray(direction))
-        (product,) = torch.autograd.grad(along, risks, retain_graph=True, allow_unused=True)
-        return np.zeros(len(risks)) if product is None else np.asarray(product)

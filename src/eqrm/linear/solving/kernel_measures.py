@@ -25,15 +25,15 @@ from eqrm.distributions.equal_weights import equal_step_index
 from eqrm.distributions.gaussian import Gaussian
 from eqrm.distributions.kde.bulk_sums import kernel_sums
 from eqrm.distributions.kde.root import root_of_one
-from eqrm.distributions.kde.sums import Equation, TailSums
+from eqrm.distributions.kde.sums import SQRT_2PI, SQRT_HALF_PI, Equation, TailSums
 from eqrm.distributions.kernel import KDE
+from eqrm.distributions.normal_tails import SQRT_2
 from eqrm.errors import SettingError
 from eqrm.execution import torch_for
 from eqrm.level import Level
 from eqrm.linear.solving.measures import (
     DEEPEST,
     EQUAL,
-    Curvature,
     Local,
     Mean,
     MeanPlusDeviations,
@@ -56,8 +56,6 @@ from eqrm.measures import (
 
 SMALLEST = 1e-200
 """A bandwidth below this, of risks that are all about 0, is rounding: its curvature overflows."""
-SQRT_2 = math.sqrt(2.0)
-SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class Kernels:
             share, rate, reached = self.w * mills / total, 1.0 / total, 1.0
         else:
             tails = 0.5 * erfc(self.z / SQRT_2)
-            densities = np.exp(-0.5 * self.z * self.z) / math.sqrt(2.0 * math.pi)
+            densities = np.exp(-0.5 * self.z * self.z) / SQRT_2PI
             total = float(tails.sum())
             share, rate = tails / total, float(densities.sum()) / total
             reached = total / (len(tails) * tail)
@@ -181,10 +179,6 @@ class KernelMeasure(Measure):
             share, rate = kernels.w, kernels.mean_z
             value = mean + kernels.quantile
             bend = kernels.w * kernels.z / bandwidth
-        slope = share + rate * self.factor * found.slope
-        return Local(value, slope, self._curvature(found, kernels, rate, bend))
-
-    def _curvature(self, found: Spread, kernels: Kernels, rate: float, bend: Array) -> Curvature:
         factor = self.factor
 
         def curvature(mean_slope: Array, slopes: Array) -> Array:
@@ -198,7 +192,7 @@ class KernelMeasure(Measure):
             total += u[kept].T @ (bend[kept, None] * u[kept])
             return total
 
-        return curvature
+        return Local(value, share + rate * factor * found.slope, curvature)
 
 
 class EmpiricalQuantile(Measure):

@@ -224,10 +224,8 @@ class LogisticRisksAt(RisksAt):
 
     @property
     def slopes(self) -> tuple[Array, Array]:
-        parts = [
-            self.functions.gradients(self.loss.slope(a)) for a in range(self.functions.outputs)
-        ]
-        gradients = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
+        slopes = map(self.loss.slope, range(self.functions.outputs))
+        gradients = np.concatenate([self.functions.gradients(slope) for slope in slopes], axis=1)
         mean: Array = gradients.mean(axis=0)
         return mean, gradients - mean
 

@@ -136,7 +136,8 @@ def minimise(
         unit = max(abs(point.value), metric.value)
         trial = criterion.at(point.theta + step)
         if predicted <= enough * unit and settled(point, metric):
-            return _after_last_step(point, trial, steps)
+            last = trial if trial.value <= point.value + FLAT * abs(point.value) else point
+            return End(last.theta, last.value, True, False, steps)
         if predicted <= FLAT * unit:
             if not _gentler(trial, point, metric):
                 break
@@ -171,12 +172,6 @@ def _next_radius(radius: float, gained: float, length: float) -> float:
     if gained < 0.25:
         return 0.25 * length
     return 3.0 * radius if gained > 0.75 and length > 0.9 * radius else radius
-
-
-def _after_last_step(point: Point, trial: Point, steps: int) -> End:
-    """The end of a descent whose last step promised next to nothing."""
-    last = trial if trial.value <= point.value + FLAT * abs(point.value) else point
-    return End(last.theta, last.value, True, False, steps)
 
 
 def _gained(point: Point, trial: Point, predicted: float) -> float:

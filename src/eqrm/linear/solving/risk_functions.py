@@ -90,11 +90,6 @@ class Quadratics(RiskFunctions):
         A, b, c = self.mean
         return float(theta @ (A @ theta - 2.0 * b) + c)
 
-    def mean_slope(self, theta: Array) -> Array:
-        """∇R̄ (p,)."""
-        A, b, _ = self.mean
-        return 2.0 * (A @ theta - b)
-
     def minimiser_of_mean(self, l2: Array) -> Array:
         """θ of the least mean risk plus Σ l2_j θ_j²: Āθ − b̄ + diag(l2)θ = 0."""
         A, b, _ = self.mean
@@ -114,8 +109,8 @@ class QuadraticsAt(RisksAt):
 
     @property
     def slopes(self) -> tuple[Array, Array]:
-        db = self.quadratics.deviations[1]
-        return self.quadratics.mean_slope(self.theta), 2.0 * (self._bend - db)
+        (A, b, _), (_, db, _) = self.quadratics.mean, self.quadratics.deviations
+        return 2.0 * (A @ self.theta - b), 2.0 * (self._bend - db)
 
     def weighted_hessian(self, weights: Array) -> Array:
         A, dA = self.quadratics.mean[0], self.quadratics.deviations[0].reshape(len(weights), -1)

@@ -217,10 +217,9 @@ def _through_smoothings(
 
 def _refuse_if_unbounded(problem: Problem) -> None:
     criterion = problem.criterion
-    if not criterion.measure.may_fall_without_end:
+    # How other risks grow is seen when a descent runs away.
+    if not (criterion.measure.may_fall_without_end and isinstance(criterion.risks, Quadratics)):
         return
-    if not isinstance(criterion.risks, Quadratics):
-        return  # how other risks grow is seen when a descent runs away
     growth = _growth(criterion, criterion.risks)
     for start in _candidates(criterion.risks):
         end = _descend_on_sphere(growth, start)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from eqrm.level import Level
 from eqrm.linear.scored_rows import Correction, probabilities_of
 from eqrm.linear.solving.risk_functions import Array
 from eqrm.tabular.model import new_estimator
-from eqrm.tabular.plan import AUTO, TREES, TrainingPlan
+from eqrm.tabular.plan import AUTO, TrainingPlan
 
 
 @dataclass(frozen=True)
@@ -103,13 +102,12 @@ def families(
 
     ``trees`` gives the sizes of the trees of a library.
     """
-    installed = next((name for name in TREES if find_spec(name) is not None), "histogram")
-    models = ["linear", installed] if plan.model == AUTO else [plan.model]
+    models = ["linear", "lightgbm"] if plan.model == AUTO else [plan.model]
     found, classes = [], bool(task.classes)
     for model in models:
         given = {**trees(model), **settings}
         template = new_estimator(model, task, None, plan.seed, given, plan.measure)
-        found.append(Family(family_name(model, task), template, model != "histogram"))
+        found.append(Family(family_name(model, task), template))
     for name, each in (plan.candidates or {}).items():
         if classes and not any(hasattr(each, m) for m in ("predict_proba", "decision_function")):
             raise SettingError(

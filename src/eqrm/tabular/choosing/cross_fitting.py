@@ -148,7 +148,7 @@ class Comparison:
                 f"With fewer than {FEWEST_DOMAINS} {self.rows.table.unit}s, nothing is trained for "
                 "a level: there is too little to choose by."
             )
-        if few or not self.plan.levels:
+        if few or not self.plan.alpha:
             return [(each, Candidate(each.name, ERM)) for each in self.families]
         return [(f, c) for f in self.families for c in f.candidates(self.plan, level)]
 
@@ -156,7 +156,7 @@ class Comparison:
         """Fit all candidates, family by family, and score the rows that they have not seen."""
         self.progress(CHOOSING)
         self._refuse_rare_classes()
-        rows, levels = self.rows, self.plan.levels or (Level(0.9),)
+        rows, levels = self.rows, self.plan.alpha or (Level(0.9),)
         for family in self.families:
             own = [c for level in levels for f, c in self.candidates(level) if f is family]
             fits = tuple(dict.fromkeys(Surrogate(c.way.measure, c.way.level) for c in own))

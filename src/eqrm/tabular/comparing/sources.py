@@ -112,7 +112,7 @@ def _problems_with(
                     f"{Setting('table', 'FILE')}, with the columns of its training, target and "
                     "domain included."
                 )
-    for name in ("domains", "labels") if PREDICTIONS in kinds else ():
+    for name in ("domains", "target") if PREDICTIONS in kinds else ():
         if not columns.get(name):
             problems.note(f"Files of predictions need {Setting(name, 'COLUMN')}.")
     return problems
@@ -152,7 +152,7 @@ def _evaluated(source: ComparedSource, table: str, columns: Mapping[str, Any]) -
     return evaluate(
         str(source.path),
         domains=list(columns["domains"]),
-        labels=columns["labels"],
+        target=columns["target"],
         predictions={name: columns.get("predictions") or _prediction(source.path)},
         metric=columns.get("metric") or "log-loss",
     )
@@ -178,7 +178,7 @@ def _of_model(path: Path, name: str, table: str) -> Evaluation:
         return evaluate(
             str(predictions),
             domains=list(preprocessor.key.columns),
-            labels=preprocessor.target_name,
+            target=preprocessor.target_name,
             predictions={name: "p_{class}" if preprocessor.task.classes else "prediction"},
             metric=preprocessor.task.metric,
         )

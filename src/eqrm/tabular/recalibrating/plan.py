@@ -26,7 +26,7 @@ class RecalibrationPlan:
     """
 
     domains: Sequence[str] = field(default=(), metadata=TRAINING["domain"].metadata)
-    label: str = setting("", DATA, "Column of labels.", metavar="COLUMN")
+    target: str = setting("", DATA, "Column of what is predicted.", metavar="COLUMN")
     prediction: str = setting(
         "",
         DATA,
@@ -105,7 +105,7 @@ class RecalibrationPlan:
         from eqrm.domains import DomainKey
 
         problems, said = Problems(), {n: v for n, v in given.items() if v not in (None, (), [])}
-        missing = [name for name in ("domains", "label", "prediction") if name not in said]
+        missing = [name for name in ("domains", "target", "prediction") if name not in said]
         if missing:
             named = ", ".join(str(Setting(name)) for name in missing)
             problems.note(f"{named} must be given to fit a correction.")

@@ -86,7 +86,7 @@ def recalibrate_files(data: Any, plan: RecalibrationPlan) -> Recalibration:
     goal = Goal.of(plan.level)
     spec = MeasurementSpec(
         list(plan.domains),
-        labels=plan.label,
+        target=plan.target,
         predictions=plan.prediction,
         metric=plan.metric,
         clip=plan.clip if plan.metric == "log-loss" else 0.0,

@@ -149,17 +149,11 @@ class RunFolder:
         import pyarrow
         import pyarrow.parquet as parquet
 
-        rows = [row for each in risks for row in _rows(each)]
-        columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
         kinds = [pyarrow.string()] * 2 + [pyarrow.int64()] + [pyarrow.float64()] * 4
-        table = pyarrow.table(
-            {
-                name: pyarrow.array(column, kind)
-                for name, column, kind in zip(COLUMNS, columns, kinds, strict=True)
-            }
-        )
+        schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
+        rows = [row for each in risks for row in _rows(each)]
         with whole_file(self.path / "risks.parquet") as draft:
-            parquet.write_table(table, draft)
+            parquet.write_table(pyarrow.Table.from_pylist(rows, schema), draft)
 
     def read_risks(self) -> list[dict[str, Any]]:
         """The rows of ``risks.parquet``."""
@@ -187,7 +181,7 @@ class RunFolder:
         return read_json(path) if path.is_file() else None
 
 
-def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
+def _rows(risks: HeldOutRisks) -> list[dict[str, Any]]:
     known = risks.accuracies
     columns = (
         [risks.split] * len(risks),
@@ -198,4 +192,4 @@ def _rows(risks: HeldOutRisks) -> list[tuple[Any, ...]]:
         risks.standard_errors.tolist(),
         [None] * len(risks) if known is None else known.tolist(),
     )
-    return list(zip(*columns, strict=True))
+    return [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]

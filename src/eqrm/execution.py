@@ -67,11 +67,6 @@ def can_read(values: Tensor) -> bool:
     return values.device.type == "cpu" and not being_transformed()
 
 
-def can_read(values: Tensor) -> bool:
-    """Whether numpy may work on them: in memory of the host, and not in a transform."""
-    return values.device.type == "cpu" and not being_transformed()
-
-
 def can_look(values: Tensor) -> bool:
     """Whether a look at values costs nothing: on the CPU, and not while compiling."""
     import torch

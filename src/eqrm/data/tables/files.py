@@ -31,7 +31,6 @@ from eqrm.data.tables.csv_text import (
 )
 from eqrm.errors import DataFileError, DomainDataError, Setting, SettingError
 from eqrm.execution import processors
-from eqrm.execution import processors
 from eqrm.files.reading import refuse_growth
 from eqrm.text import did_you_mean
 

@@ -11,7 +11,7 @@ import typer
 
 from eqrm.cli.commands import PlainCommand, PlainGroup, say
 from eqrm.cli.options import DataRoot
-from eqrm.errors import SettingError
+from eqrm.registry import folded_name
 from eqrm.text import printable
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def list_datasets(data_root: DataRoot = None) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from eqrm.data.datasets.registry import DATASETS, catalogue, dataset_description
+    from eqrm.data.datasets.registry import catalogue, dataset_description
 
     root = _root_if_any(data_root)
     where = printable(str(root or "none (set EQRM_DATA or --data-root)"))
@@ -41,7 +41,7 @@ def list_datasets(data_root: DataRoot = None) -> None:
     for key, entry in catalogue().items():
         for name in entry.datasets or (key,):
             table.add_row(name, entry.title, entry.size, _available(entry, root))
-    for name in sorted(name for name in DATASETS if _of_ones_own(name)):
+    for name in _not_fetched():
         table.add_row(name, dataset_description(name), "", "")
     Console().print(table)
 
@@ -56,10 +56,10 @@ def info(
     from eqrm.data.datasets.registry import BUILT_IN, published
 
     root = _root_if_any(data_root)
-    own = _of_ones_own(name)
-    if own is not None:
-        where = "It ships with eqrm." if own in BUILT_IN else "It reads your own files."
-        lines = [f"{own}: no download needed. {where}", *_dataset_lines(own)]
+    own = [each for each in _not_fetched() if folded_name(each) == folded_name(name)]
+    if own:
+        where = "It ships with eqrm." if own[0] in BUILT_IN else "It reads your own files."
+        lines = [f"{own[0]}: no download needed. {where}", *_dataset_lines(own[0])]
     else:
         key, entry = published(name)
         lines = [
@@ -132,16 +132,12 @@ def _available(entry: Published, root: Path | None) -> str:
     return "yes" if entry.found(root) else "no"
 
 
-def _of_ones_own(name: str) -> str | None:
-    """The name of a dataset that is not fetched: it ships with eqrm, or reads the user's files."""
+def _not_fetched() -> list[str]:
+    """The datasets that ship with eqrm, or read the user's files."""
     from eqrm.data.datasets.registry import DATASETS, catalogue
 
     fetched = {made for key, entry in catalogue().items() for made in (key, *entry.datasets)}
-    try:
-        registered = DATASETS.name_of(name)
-    except SettingError:
-        return None
-    return None if registered in fetched else registered
+    return sorted(set(DATASETS) - fetched)
 
 
 def _dataset_lines(name: str) -> list[str]:

@@ -86,21 +86,20 @@ def table(
     from eqrm.sweeps.tables.tabulating import LEVELS, TableSettings, sweep_tables
 
     asked = separated(levels or [])
-    names = separated(rule or [])
+    names = separated(rule or []) or SELECTION_RULES
+    chosen = [partial(_rule, name, alpha, checkpoints, metric, pooled) for name in names]
     check_all(
         lambda: _format(as_format, output),
         lambda: None if output is None else refuse_unwritable(output),
         *(partial(parsed_level, level, "--levels") for level in asked),
         lambda: TableSettings(metric, pooled=pooled),
         lambda: parsed_level(alpha),
-        *(partial(_rule, name, "0.9", checkpoints, None) for name in names or SELECTION_RULES),
+        *chosen,
     )
     write = FORMATS[_format(as_format, output)]
     at = [str(parsed_level(level, "--levels")) for level in asked]
     settings = TableSettings(metric, at or LEVELS, published, pooled)
-    rules = dict(
-        _rule(name, alpha, checkpoints, metric, pooled) for name in names or SELECTION_RULES
-    )
+    rules = dict(rule() for rule in chosen)
     found = sweep_tables(sweep_records(folder), rules, settings, planned_places(folder))
     content = write(found, selected)
     if output is None:
@@ -126,7 +125,7 @@ def _format(named: str | None, output: Path | None) -> str:
 
 
 def _rule(
-    name: str, alpha: str, checkpoints: str | None, metric: str | None, pooled: bool = False
+    name: str, alpha: str, checkpoints: str | None, metric: str | None, pooled: bool
 ) -> tuple[str, SelectionRule]:
     """A selection rule under its registered name, with those of the options that it has."""
     from eqrm.sweeps.selection import SELECTION_RULES

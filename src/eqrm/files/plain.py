@@ -48,21 +48,19 @@ def read_as(kind: type[T], content: Any, path: str = "", *, what: str = "The con
     known: Any = kind
     problems, fields, missing = Problems(), _fields(known), dataclasses.MISSING
     given: dict[str, Any] = {}
-    refused = False
     with problems.noted():
         refuse_unknown(map(str, content), fields, what, "field")
+    unknown = len(problems)
     for key, (field, hint) in fields.items():
         inside = f"{path}.{key}" if path else key
-        before = len(problems)
         with problems.noted():
             if key in content:
                 given[field.name] = _read(hint, content[key], inside)
             elif field.default is missing and field.default_factory is missing:
                 raise SettingError(f"{inside} is missing: it has no default.")
-        refused = refused or len(problems) > before
     made: list[T] = []
     with problems.noted(), naming_field(path):
-        if not refused:
+        if len(problems) == unknown:
             made.append(kind(**given))
         else:  # what the others hold is checked as far as they say by themselves
             ruled = [f for f, _ in fields.values() if f.name in given and "rule" in f.metadata]

@@ -59,10 +59,8 @@ class AdaptiveDraws:
         for number, (place, config) in sorted(self.folder.draws().items()):
             if number not in self._returned:
                 self._returned.add(number)
-                held_out = tuple(place["held_out"])
-                found.append(
-                    PlannedRun(**{**place, "held_out": held_out}, config=read_run_config(config))
-                )
+                own = {**place, "held_out": tuple(place["held_out"])}
+                found.append(PlannedRun(**own, config=read_run_config(config)))
         return found
 
     def _propose(self) -> PlannedRun | None:

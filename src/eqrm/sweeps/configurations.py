@@ -72,10 +72,7 @@ class Configurations:
             own = {k: space_of(given, f"search.{k}") for k, given in method.search.items()}
             spaces = {setting_path(name): each for name, each in (declared | own).items()}
             return cls(base, spaces, grid=grid)
-        grid = {
-            **plan.grid,
-            **{f"{HYPERPARAMETERS}.{name}": each for name, each in method.grid.items()},
-        }
+        grid = {f"{HYPERPARAMETERS}.{name}": each for name, each in method.grid.items()}
         minimised = read_as(ObjectiveConfig, base["objective"], "objective").make(num_domains=2)
         spaces = {path: space_of(given, f"search.{path}") for path, given in plan.search.items()}
         spaces |= {
@@ -95,7 +92,9 @@ class Configurations:
             for number, phase in enumerate(phases if recommended else ())
             for name, space in phase.search.items()
         }
-        return cls(base, spaces, [plain_values(phase) for phase in phases], phase_spaces, grid)
+        return cls(
+            base, spaces, [plain_values(phase) for phase in phases], phase_spaces, plan.grid | grid
+        )
 
     def drawn(self, key: Sequence[object]) -> dict[str, Any]:
         values = drawn(self.spaces, key)
@@ -106,13 +105,12 @@ class Configurations:
 
     def content(self, values: Mapping[str, Any], source: str = "search") -> dict[str, Any]:
         """The configuration with these values, in plain content."""
-        content: Any = dict(self.base)
+        content = dict(self.base)
         if any(path in self.phase_spaces for path in values):
             content["phases"] = list(self.phases)
         for path, value in values.items():
             content = with_value(content, path, value, f"{source}.{path}")
-        found: dict[str, Any] = content
-        return found
+        return content
 
     def spaces_that_fit(self) -> dict[str, Space]:
         """The spaces of all fields that are drawn, for a search that does not draw again.

@@ -13,7 +13,6 @@ import gc
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -106,10 +105,8 @@ class RunRecord(RunPlace):
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> RunRecord:
         """What :meth:`to_dict` described; ``TypeError`` for values of another type."""
-        named = ("run", "dataset", "objective")
-        if not all(
-            isinstance(text, str) for text in (*map(content.get, named), *content["held_out"])
-        ):
+        names = [*map(content.get, ("run", "dataset", "objective")), *content["held_out"]]
+        if not all(isinstance(name, str) for name in names):
             raise TypeError("a name that is not a string")
         if not all(is_integer(content[key]) for key in ("draw", "trial")):
             raise TypeError("a draw or trial that is not an integer")
@@ -163,18 +160,6 @@ def recorded_runs(folder: Path) -> Iterator[str]:
             yield name
 
 
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Pause the garbage collector, which otherwise visits millions of numbers again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def read_records(folder: Path) -> list[RunRecord]:
     """Every record in a sweep's folder, in the order dataset, objective, domains, draw, trial.
 
@@ -182,17 +167,21 @@ def read_records(folder: Path) -> list[RunRecord]:
     """
     if not folder.is_dir():
         raise DataFileError(f"The folder {folder} does not exist.")
-    with _without_collection():
-        found, problems = [], []
+    found, problems = [], []
+    collects = gc.isenabled()
+    gc.disable()  # it would visit millions of numbers again and again
+    try:
         for run in recorded_runs(folder):
             try:
                 found.append(read_record(folder, run))
             except DataFileError as error:
                 problems.append(str(error))
+    finally:
+        if collects:
+            gc.enable()
     if problems:
-        raise DataFileError(
-            " ".join([*problems, "Run the sweep again with the same command: it repairs this."])
-        )
+        problems.append("Run the sweep again with the same command: it repairs this.")
+        raise DataFileError(" ".join(problems))
     return sorted(found, key=_in_order)
 
 
@@ -288,9 +277,9 @@ def _run_record(name: str, rows: Sequence[Mapping[str, Any]]) -> RunRecord:
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
-        reason = f"it has no key {error}" if isinstance(error, KeyError) else error
+        reason = f"it has no key {error}" if isinstance(error, KeyError) else str(error)
         raise DataFileError(
-            f"The record of the run {name!r} is not one of DomainBed's: {reason}."
+            f"The record of the run {name!r} is not one of DomainBed's: {reason.rstrip('.')}."
         ) from None
 
 
@@ -304,8 +293,7 @@ def _refuse_odd_types(settings: Mapping[str, Any], rows: Sequence[Mapping[str, A
         raise TypeError(f"test_envs must be a list of different numbers, got {held_out!r}")
     numbers |= {f"test_envs[{place}]": each for place, each in enumerate(held_out)}
     for key, value in [*numbers.items(), *(("step", row["step"]) for row in rows)]:
-        if not NON_NEGATIVE_INTEGER.holds(value):
-            raise TypeError(f"{key} must be {NON_NEGATIVE_INTEGER.words}, got {value!r}")
+        NON_NEGATIVE_INTEGER.check(value, key)
 
 
 def _of_row(row: Mapping[str, Any], dataset: str, held_out: Sequence[str]) -> Checkpoint:
@@ -314,8 +302,8 @@ def _of_row(row: Mapping[str, Any], dataset: str, held_out: Sequence[str]) -> Ch
         if measured := _MEASURED.fullmatch(key):
             domain = _domain(dataset, int(measured[1]))
             seen = "test" if domain in held_out else "train"
-            if not FRACTION.holds(value) and value == value:  # NaN: the run is not judged
-                raise ValueError(f"{key} must be {FRACTION.words}, got {value!r}")
+            if value == value:  # NaN: the run is not judged
+                FRACTION.check(value, key)
             found["validation" if measured[2] == "out" else seen][domain] = float(value)
     return Checkpoint(step=row["step"], risks={}, accuracies=found)
 

@@ -312,10 +312,10 @@ def _of_domains(
     recorded = metric in checkpoint.metrics.get(split, {}) and metric not in (ACCURACY, RISK)
     measured = checkpoint.risks.get(split, {}) if recorded else values
     asked = list(domains)
-    absent = next((domain for domain in asked if domain not in measured), None)
+    absent = [domain for domain in asked if domain not in measured]
     found = [values[domain] for domain in asked if domain in values]
-    if absent is not None or not found:
-        missing = next(iter(asked), "") if absent is None else absent
+    if absent or not found:
+        missing = [*absent, *asked, ""][0]
         raise UnjudgedRunError(f"no {split} {metric} of the held-out domain {missing!r}")
     return found
 

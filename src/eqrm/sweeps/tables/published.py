@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
-from typing import NamedTuple
 
 from eqrm.registry import folded_name
 from eqrm.sweeps.tables.cells import (
@@ -28,13 +27,6 @@ from eqrm.sweeps.tables.cells import (
 )
 
 AVERAGE = "average"
-
-
-class PublishedNumber(NamedTuple):
-    """A number as printed, and its standard error where there is one."""
-
-    value: str
-    standard_error: str
 
 
 def matching_column(domain: str, columns: Iterable[str]) -> str | None:
@@ -52,19 +44,25 @@ def objective_of(label: str) -> str:
 
 
 @lru_cache
-def _tables() -> Mapping[tuple[str, str, str], Mapping[str, Mapping[str, PublishedNumber]]]:
-    found: dict[tuple[str, str, str], dict[str, dict[str, PublishedNumber]]] = defaultdict(dict)
+def _tables() -> Mapping[tuple[str, str, str], Mapping[str, Mapping[str, SweepCell]]]:
+    found: dict[tuple[str, str, str], dict[str, dict[str, SweepCell]]] = defaultdict(dict)
     text = (resources.files("eqrm.sweeps.tables") / "published.csv").read_text(encoding="utf-8")
     for line in csv.DictReader(text.splitlines()):
         rows = found[line["table"], line["selection"], folded_name(line["dataset"])]
-        number = PublishedNumber(line["value"], line["standard_error"])
-        rows.setdefault(line["row"], {})[line["column"]] = number
+        value, error = line["value"], line["standard_error"]
+        scale = 1.0 if line["table"] == QUANTILES else 0.01
+        rows.setdefault(line["row"], {})[line["column"]] = SweepCell(
+            scale * float(value),
+            scale * float(error) if error else None,
+            percent=scale < 1.0,
+            printed=f"{value} ± {error}" if error else value,
+        )
     return dict(found)
 
 
 def published_rows(
     table: str, selection: str, dataset: str
-) -> Mapping[str, Mapping[str, PublishedNumber]]:
+) -> Mapping[str, Mapping[str, SweepCell]]:
     """The paper's rows of a table: label → column → number; none where it has none.
 
     ``table`` is "accuracy" or "averages" (for which ``dataset`` is empty) or "quantiles" (for
@@ -87,9 +85,7 @@ def with_published(table: SweepTable) -> SweepTable:
     return replace(table, rows=tuple(rows))
 
 
-def _published_cells(
-    table: SweepTable, numbers: Mapping[str, PublishedNumber]
-) -> tuple[SweepCell, ...]:
+def _published_cells(table: SweepTable, numbers: Mapping[str, SweepCell]) -> tuple[SweepCell, ...]:
     names = [name for name in numbers if name != AVERAGE]
     if table.kind == QUANTILES:
         matched = [column if column in numbers else None for column in table.columns]
@@ -101,14 +97,5 @@ def _published_cells(
     if table.kind != QUANTILES:  # an average is comparable where the same things are averaged
         same = set(matched) == set(names) and len(matched) == len(names)
         matched.append(AVERAGE if same else None)
-    scale = 1.0 if table.kind == QUANTILES else 0.01
-    cells = []
-    for name in matched:
-        if name is None or name not in numbers:
-            cells.append(SweepCell(None, printed=""))
-            continue
-        value, error = numbers[name]
-        printed = f"{value} ± {error}" if error else value
-        known = scale * float(error) if error else None
-        cells.append(SweepCell(scale * float(value), known, percent=scale < 1.0, printed=printed))
-    return tuple(cells)
+    nothing = SweepCell(None, printed="")
+    return tuple(numbers.get(name or "", nothing) for name in matched)

@@ -21,7 +21,6 @@ from eqrm.sweeps.selection import (
     SELECTION_RULES,
     TEST,
     Choice,
-    Selected,
     SelectionRule,
     of_split,
     refuse_pooled_risk,
@@ -117,6 +116,11 @@ class _Tabulated:
             for held_out in grid.columns
             for trial in grid.trials
         }
+        self.values = {
+            place: reported(choice.selected, place[1], self.metric, settings.pooled)
+            for place, choice in self.choices.items()
+            if choice.selected is not None
+        }
 
     def tables(self) -> Iterator[SweepTable]:
         """The table of held-out domains, and that of quantiles where risks were recorded.
@@ -152,7 +156,7 @@ class _Tabulated:
                     draw=found.run.draw,
                     step=found.checkpoint.step,
                     score=found.score,
-                    value=self._reported(found, held_out),
+                    value=self.values[objective, held_out, trial],
                     run=found.run.run,
                     settings=found.run.settings,
                 )
@@ -160,11 +164,11 @@ class _Tabulated:
     def unjudged(self) -> Iterator[str]:
         """The runs that could not be judged or reported, a line per reason."""
         runs: dict[str, list[str]] = defaultdict(list)
-        for (_, held_out, _), choice in self.choices.items():
+        for place, choice in self.choices.items():
             for run, reason in choice.unjudged.items():
                 runs[reason].append(run)
             found = choice.selected
-            if found is not None and self._reported(found, held_out) is None:
+            if found is not None and self.values[place] is None:
                 what = "all test examples" if self.settings.pooled else "every held-out domain"
                 runs[f"selected, but without test {self.metric} of {what}"].append(found.run.run)
         for reason, names in runs.items():
@@ -186,16 +190,8 @@ class _Tabulated:
 
     def _values(self, objective: str, held_out: frozenset[str]) -> dict[int, float]:
         """What is reported, by trial."""
-        found = {}
-        for trial in self.grid.trials:
-            selected = self.choices[objective, held_out, trial].selected
-            value = self._reported(selected, held_out) if selected else None
-            if value is not None:
-                found[trial] = value
-        return found
-
-    def _reported(self, selected: Selected, held_out: frozenset[str]) -> float | None:
-        return reported(selected, held_out, self.metric, self.settings.pooled)
+        found = {t: self.values.get((objective, held_out, t)) for t in self.grid.trials}
+        return {trial: value for trial, value in found.items() if value is not None}
 
     def _is_complete(self, objective: str, held_out: frozenset[str]) -> bool:
         return not any(

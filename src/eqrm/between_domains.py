@@ -150,20 +150,8 @@ def restricted_log_likelihood(variance: float, risks: Any, variances: Any) -> fl
     return -0.5 * float(found)
 
 
-class _Sums(NamedTuple):
-    """Precisions w = 1/(V + v) and their squares, sums of both, and from these twice ℓ'(V)."""
-
-    precision: Any
-    square: Any
-    one: Any
-    two: Any
-    mean: Any
-    tilt: Any
-    value: Any
-
-
-def _sums(variance: Any, powers: Any, variances: Any, number: Any) -> _Sums:
-    """What :func:`_score` needs for its value alone."""
+def _sums(variance: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, ...]:
+    """Twice ℓ'(V), and before it precisions w = 1/(V + v), their squares, and sums of both."""
     precision = 1.0 / (variances + variance[..., None])
     square = precision * precision
     first, second = precision @ powers, square @ powers
@@ -171,7 +159,7 @@ def _sums(variance: Any, powers: Any, variances: Any, number: Any) -> _Sums:
     mean = first[..., 1] / one
     tilt = second[..., 1] - mean * two  # Σ w²(R − μ)
     value = number * (second[..., 2] - mean * (second[..., 1] + tilt) - one) + two / one
-    return _Sums(precision, square, one, two, mean, tilt, value)
+    return precision, square, one, two, mean, tilt, value
 
 
 def _score(variance: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any, Any]:
@@ -179,13 +167,12 @@ def _score(variance: Any, powers: Any, variances: Any, number: Any) -> tuple[Any
 
     ``powers`` (m, 3) are the weight of each domain times the powers 0 to 2 of its risk.
     """
-    sums = _sums(variance, powers, variances, number)
-    one, two, mean, tilt = sums.one, sums.two, sums.mean, sums.tilt
-    third = (sums.square * sums.precision) @ powers
+    precision, square, one, two, mean, tilt, value = _sums(variance, powers, variances, number)
+    third = (square * precision) @ powers
     three = third[..., 0]
     cubes = third[..., 2] - mean * (2.0 * third[..., 1] - mean * three)  # Σ w³(R − μ)²
     slope = number * (2.0 * (tilt * tilt / one - cubes) + two)
-    return sums.value, slope + (two / one) ** 2 - 2.0 * three / one, number * two
+    return value, slope + (two / one) ** 2 - 2.0 * three / one, number * two
 
 
 def _stepped(xp: Any, variance: Any, score: Any, slope: Any) -> Any:
@@ -216,7 +203,7 @@ def _solved(xp: Any, powers: Any, variances: Any, number: Any) -> tuple[Any, Any
     for _ in range(GRIDS):
         width = high - low
         grid = low + share * width
-        value = _sums(xp.exp(grid) - smallest, powers, variances, number).value
+        *_, value = _sums(xp.exp(grid) - smallest, powers, variances, number)
         last = xp.where(value > 0.0, places, 0).max()
         exists = exists | (last > 0)
         low, high = low + cells[last[None]][0] * width

@@ -216,14 +216,12 @@ class DomainBatches:
         if not self.settings.repeat_domains:
             return self._visited(chosen, rounds, turn, sizes)
         # The visits of one domain may belong to two rounds: one permutation at a time.
-        parts: list[Integers] = [np.empty(0, dtype=np.int64)] * len(chosen)
-        for number in range(int(rounds.min()), int(rounds.max()) + 1):
-            now = np.flatnonzero(rounds == number)
-            if len(now):
-                found = self._visited(chosen[now], rounds[now], turn[now], sizes[now])
-                for at, part in zip(now, np.split(found, np.cumsum(sizes[now])[:-1]), strict=True):
-                    parts[at] = part
-        return np.concatenate(parts)
+        found = np.empty(int(sizes.sum()), dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        for now in (rounds == number for number in np.unique(rounds)):
+            rows = self._visited(chosen[now], rounds[now], turn[now], sizes[now])
+            found[_ranges(starts[now], sizes[now])] = rows
+        return found
 
     def _visited(
         self, chosen: Integers, rounds: Integers, turn: Integers, sizes: Integers

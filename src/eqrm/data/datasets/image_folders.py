@@ -137,6 +137,7 @@ class ImageFiles:
 
     def _decoded(self, name: str) -> Tensor:
         """One image; whatever is wrong with its file becomes an error that names it."""
+        bombs = self._image.DecompressionBombError, self._image.DecompressionBombWarning
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", self._image.DecompressionBombWarning)
@@ -144,9 +145,7 @@ class ImageFiles:
                     scaled = file.convert("RGB").resize(
                         (self.size, self.size), self._image.Resampling.BILINEAR
                     )
-        except (
-            *(*DAMAGES, self._image.DecompressionBombError, self._image.DecompressionBombWarning),
-        ) as error:
+        except (*DAMAGES, *bombs) as error:
             raise DataFileError(
                 f"The image {name} in {self.source} cannot be read ({error}). "
                 "Replace it, or remove it."

@@ -78,16 +78,9 @@ def _of_objects(array: Column, name: object) -> Column:
 def missing_in(part: Any) -> NDArray[np.bool_]:
     """Where a column of any kind has no value: NaN, NaT, None, and blanks among text."""
     array = np.asarray(part)
-    tests: dict[str, Any] = {
-        "f": np.isnan,
-        "M": np.isnat,
-        "U": lambda texts: np.char.strip(texts) == "",
-    }
-    if array.dtype.kind in tests:
-        found: NDArray[np.bool_] = tests[array.dtype.kind](array)
-        return found
     if array.dtype.kind != "O":
-        return np.zeros(len(array), dtype=bool)
+        blank = np.char.strip(array) == "" if array.dtype.kind == "U" else array != array
+        return np.asarray(blank)
     values = array.tolist()
     if not any(map(is_missing, set(values))):  # which are few
         return np.zeros(len(values), dtype=bool)

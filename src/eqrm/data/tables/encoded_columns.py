@@ -199,12 +199,11 @@ def _fill(
     unseen: str,
 ) -> None:
     """Fill in columns, and what stands for missing values: NaN, or 0 and an indicator."""
-    place = 0
-    for place, values in enumerate(filled, start=1):
+    for place, values in enumerate(filled):
         gone = np.nan if part.native and values.dtype.kind == "f" else 0.0
-        matrix[:, place - 1] = np.where(missing, gone, values)
+        matrix[:, place] = np.where(missing, gone, values)
     if part.may_be_missing and not part.native:
-        matrix[:, place] = missing
+        matrix[:, -1] = missing
     elif missing.any() and not part.native:
         message = (
             f"Column {part.name!r} is missing in {missing.sum():,} of {len(missing):,} rows "

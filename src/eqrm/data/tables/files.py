@@ -233,9 +233,9 @@ def opened(
             "The files of one table must be all CSV or all Parquet, got both. Convert one kind, or "
             "evaluate them as two predictors."
         )
-    threads = processors() if threads is None else int(THREADS.check(threads, "threads"))
+    threads = processors() if threads is None else THREADS.check(threads, "threads")
     with tempfile.TemporaryDirectory(prefix="eqrm-") as folder:
-        settings: dict[str, Any] = {"temp_directory": folder, "threads": threads}
+        settings: dict[str, Any] = {"temp_directory": folder, "threads": str(threads)}
         if memory:
             settings["memory_limit"] = memory
         try:

@@ -268,8 +268,7 @@ def _without(text: NDArray[Any], missing: Collection[str]) -> NDArray[np.str_]:
 def _truth(distinct: list[str]) -> list[float | None] | None:
     """1 and 0 if all values are booleans or missing, otherwise None."""
     bare = [value.strip().lower() for value in distinct]
-    if not any(value in TRUTH for value in bare):
-        return None
-    if not all(value in TRUTH or value in MISSING_NUMBERS for value in bare):
+    present = {*bare} - MISSING_NUMBERS
+    if not present or not present <= TRUTH.keys():
         return None
     return [TRUTH.get(value, float("nan")) for value in bare]

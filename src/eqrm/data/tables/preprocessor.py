@@ -51,15 +51,12 @@ class Task:
             raise DomainDataError(
                 f"The target is {_shown(distinct[0])} in every row, so there is nothing to predict."
             )
-        classified = asked == CLASSIFICATION or not is_numbers(target) or len(distinct) == 2
-        if asked == REGRESSION:
-            if not is_numbers(target):
-                raise DomainDataError(
-                    f"Regression needs a target of numbers, but it holds text such as "
-                    f"{str(distinct[0])!r}."
-                )
-            classified = False
-        if not classified:
+        if asked == REGRESSION and not is_numbers(target):
+            raise DomainDataError(
+                f"Regression needs a target of numbers, but it holds text such as "
+                f"{str(distinct[0])!r}."
+            )
+        if asked == REGRESSION or (asked == AUTO and is_numbers(target) and len(distinct) > 2):
             return cls()
         if len(distinct) > MOST_CLASSES:
             raise DomainDataError(

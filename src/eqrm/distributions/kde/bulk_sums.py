@@ -103,20 +103,13 @@ class NumpySums(BulkSums):
         self.z = np.empty_like(self.scaled)
 
     def sums(self, t: float) -> list[float]:
-        z, weights = self.z, self.equation.weights
-        np.subtract(t / SQRT_2, self.scaled, out=z)
-        sf = float(self.shares.dot(erfc(z)))
-        square = z * z
-        kernels = np.exp(-square)
-        density = float(self.shares.dot(kernels))
-        share = 1.0 / z.size
-        if weights is not None:
-            kernels *= weights
-            share = 1.0
-        first, second = share * float(kernels.dot(z)), share * float(kernels.dot(square))
-        kernels *= square
-        third, fourth = share * float(kernels.dot(z)), share * float(kernels.dot(square))
-        return [sf, density, first, second, third, fourth]
+        z = np.subtract(t / SQRT_2, self.scaled, out=self.z)
+        found = [float(self.shares.dot(erfc(z)))]
+        kernels = self.shares * np.exp(-(z * z))
+        for _ in range(5):
+            found.append(float(kernels.sum()))
+            kernels *= z
+        return found
 
     def write_gradient(self, t: float, a: float, b: float) -> Row:
         z = np.subtract(t / SQRT_2, self.scaled, out=self.z)

@@ -222,8 +222,8 @@ class LogisticRisksAt(RisksAt):
         self.mean = float(values.mean())
         self.spread = values - self.mean
 
-    @property
-    def slopes(self) -> tuple[Array, Array]:
+    @cached_property
+    def slopes(self) -> tuple[Array, Array]:  # type: ignore[override]
         slopes = map(self.loss.slope, range(self.functions.outputs))
         gradients = np.concatenate([self.functions.gradients(slope) for slope in slopes], axis=1)
         mean: Array = gradients.mean(axis=0)
@@ -294,7 +294,7 @@ class CorrectionRisksAt(RisksAt):
         self.spread = risks - self.mean
         gradients = np.column_stack(slopes)
         mean_slope: Array = gradients.mean(axis=0)
-        self._slopes = mean_slope, gradients - mean_slope
+        self.slopes = mean_slope, gradients - mean_slope
 
     def _loss_and_slopes(self, rows: slice) -> Array:
         """The loss of some rows and its slope in each parameter, (1 + p, k)."""
@@ -303,10 +303,6 @@ class CorrectionRisksAt(RisksAt):
         if self.functions.scaled:
             slopes.append(sum((s * outputs[:, a] for a, s in enumerate(slopes)), np.zeros(())))
         return np.stack([loss.losses, *slopes])
-
-    @property
-    def slopes(self) -> tuple[Array, Array]:
-        return self._slopes
 
     def weighted_hessian(self, weights: Array) -> Array:
         risks = self.functions

@@ -217,13 +217,9 @@ class Point:
         self.value = self.local.value + float(self.l2 @ (theta * theta))
 
     @cached_property
-    def _slopes(self) -> tuple[Array, Array]:
-        return self.risks.slopes
-
-    @cached_property
     def gradient(self) -> Array:
         """(p,)."""
-        mean_slope, slopes = self._slopes
+        mean_slope, slopes = self.risks.slopes
         weights = self.local.slope
         own = float(weights.sum()) * mean_slope + weights @ slopes
         return own + 2.0 * self.l2 * self.theta
@@ -232,5 +228,5 @@ class Point:
     def hessian(self) -> Array:
         """(p, p), symmetric."""
         total = self.risks.weighted_hessian(self.local.slope)
-        total = total + self.local.curvature(*self._slopes)
+        total = total + self.local.curvature(*self.risks.slopes)
         return 0.5 * (total + total.T) + np.diag(2.0 * self.l2)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +28,8 @@ class RisksAt(ABC):
 
     mean: float
     spread: Array
-
-    @property
-    @abstractmethod
-    def slopes(self) -> tuple[Array, Array]:
-        """∇R̄ (p,) and ∇R_e − ∇R̄ (m, p)."""
+    slopes: tuple[Array, Array]
+    """∇R̄ (p,) and ∇R_e − ∇R̄ (m, p)."""
 
     @abstractmethod
     def weighted_hessian(self, weights: Array) -> Array:
@@ -107,8 +105,8 @@ class QuadraticsAt(RisksAt):
         self.mean = quadratics.mean_risk(theta)
         self.spread: Array = (self._bend - 2.0 * db) @ theta + dc
 
-    @property
-    def slopes(self) -> tuple[Array, Array]:
+    @cached_property
+    def slopes(self) -> tuple[Array, Array]:  # type: ignore[override]
         (A, b, _), (_, db, _) = self.quadratics.mean, self.quadratics.deviations
         return 2.0 * (A @ self.theta - b), 2.0 * (self._bend - db)
 

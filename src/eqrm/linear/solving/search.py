@@ -179,14 +179,10 @@ def _into_the_kink(problem: Problem, criterion: MeasureOfRisks, end: End, max_st
     lower = smooth.value <= end.value + 1e-9 * problem.metric.value
     if smooth.converged and lower and (equal or same_level):
         return smooth
-    return end if same_level else _ever_deeper(problem, criterion, smooth, end, max_steps)
-
-
-def _ever_deeper(
-    problem: Problem, criterion: MeasureOfRisks, milder: End, end: End, max_steps: int
-) -> End:
-    """Follow the minimum of a milder level to the level asked for; ``end`` if that is no better."""
-    theta, steps = milder.theta, end.steps + milder.steps
+    if same_level:
+        return end
+    # Follow the minimum of the milder level to the level asked for.
+    theta, steps = smooth.theta, end.steps + smooth.steps
     for measure in criterion.measure.approach():
         deeper = replace(criterion, measure=measure)
         found = problem.descent(deeper, theta, problem.metric, max_steps)

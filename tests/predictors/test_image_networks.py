@@ -191,7 +191,7 @@ def test_foreign_and_damaged_files_are_refused_in_words(tmp_path: Path) -> None:
 def test_weights_of_another_size_are_refused_by_name() -> None:
     network = nn.Linear(2, 3)
     with pytest.raises(DataFileError, match=r"1 are of another shape \(such as 'weight'\)"):
-        load_weights(network, nn.Linear(4, 3).state_dict(), drop="fc.", source="file")
+        load_weights(network, nn.Linear(4, 3).state_dict(), source="file")
 
 
 def test_more_channels_repeat_the_first_layers_weights() -> None:

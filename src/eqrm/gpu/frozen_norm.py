@@ -150,11 +150,6 @@ def _layout(channels: int) -> tuple[int, int]:
     return ELEMENTS // width, width
 
 
-def _turns(values: int) -> int:
-    """How many blocks a program adds up."""
-    return MANY_BLOCKS if values > LARGE else FEW_BLOCKS
-
-
 class FrozenNorm(torch.autograd.Function):
     """(x − mean)/√(variance + eps)·weight + bias, cut off below 0 and above ``highest``, padded.
 
@@ -200,7 +195,8 @@ class FrozenNorm(torch.autograd.Function):
         slopes = slopes.contiguous(memory_format=torch.channels_last)
         gradient = torch.empty_like(x)
         pixels, channels = x.numel() // x.shape[1], x.shape[1]
-        (rows, width), turns = _layout(channels), _turns(x.numel())
+        rows, width = _layout(channels)
+        turns = MANY_BLOCKS if x.numel() > LARGE else FEW_BLOCKS
         parts = triton.cdiv(pixels, rows * turns)
         sums = x.new_empty((parts, 2 * channels), dtype=torch.float32)
         _differentiate(

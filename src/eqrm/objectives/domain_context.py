@@ -177,6 +177,7 @@ class MTL(Objective):
     """
 
     name = "mtl"
+    _network: ClassVar[type[MarginalTransferPredictor]] = MarginalTransferPredictor
     update_rate: float = hyperparameter(
         0.99,
         "weight of the batch's mean in a domain's running embedding",
@@ -185,14 +186,16 @@ class MTL(Objective):
     )
 
     def prepare(self, predictor: Predictor, num_domains: int) -> MarginalTransferPredictor:
-        predictor = super().prepare(predictor, num_domains)
-        return MarginalTransferPredictor(predictor, num_domains)
+        return self._network(super().prepare(predictor, num_domains), num_domains)
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        network = prepared_by(self, predictor, MarginalTransferPredictor)
+        network = prepared_by(self, predictor, self._network)
         outputs = network.while_training(batch.x, batch.domains, self.update_rate)
-        loss = mean_risk(predictor.losses(outputs, batch.y), batch)
+        loss = self._total(predictor.losses(outputs, batch.y), batch)
         yield Update(loss, tuple(predictor.parameters()))
+
+    def _total(self, losses: Tensor, batch: Batch) -> Tensor:
+        return mean_risk(losses, batch)
 
 
 P = TypeVar("P", bound=Predictor)
@@ -239,16 +242,13 @@ class DomainBedMTL(MTL):
     """
 
     preset = "domainbed"
+    _network = NoisyTransferPredictor
 
-    def prepare(self, predictor: Predictor, num_domains: int) -> NoisyTransferPredictor:
-        predictor = Objective.prepare(self, predictor, num_domains)
-        made = NoisyTransferPredictor(predictor, num_domains)
+    def prepare(self, predictor: Predictor, num_domains: int) -> MarginalTransferPredictor:
+        made = super().prepare(predictor, num_domains)
         made.seen.fill_(True)  # the first batch moves the running means from 0, as later ones do
         return made
 
-    def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
-        network = prepared_by(self, predictor, NoisyTransferPredictor)
-        outputs = network.while_training(batch.x, batch.domains, self.update_rate)
-        losses = predictor.losses(outputs, batch.y)
-        risks = domain_risks(losses, batch.domains, batch.num_domains)
-        yield Update(risks.values.sum(), tuple(predictor.parameters()))
+    def _total(self, losses: Tensor, batch: Batch) -> Tensor:
+        total: Tensor = domain_risks(losses, batch.domains, batch.num_domains).values.sum()
+        return total

@@ -74,9 +74,7 @@ class LossScaling:
         if batch is None or predictor is None:
             raise SettingError(f"The loss scaling {self.name!r} needs a batch and the predictor.")
         measured = copy.deepcopy(objective)  # GroupDRO's weights and memories must not move
-        new = _gradient_norm_at(
-            lambda losses: measured(losses, batch.domains, batch.num_domains), batch, predictor
-        )
+        new = _gradient_norm_at(measured, batch, predictor)
         old = erm_gradient_norm(batch, predictor) if erm_norm is None else erm_norm
         return new / old if new > 0 and old > 0 else 1.0
 
@@ -84,16 +82,12 @@ class LossScaling:
 def erm_gradient_norm(batch: Batch, predictor: Predictor) -> float:
     """‖∇ mean risk‖ on a batch, over the domains of all processes where there are several."""
     if several_processes():
-        return _gradient_norm_at(
-            lambda losses: ERM()(losses, batch.domains, batch.num_domains), batch, predictor
-        )
-    return _gradient_norm_at(lambda losses: mean_risk(losses, batch), batch, predictor)
+        return _gradient_norm_at(ERM(), batch, predictor)
+    return _gradient_norm_at(lambda losses, *_: mean_risk(losses, batch), batch, predictor)
 
 
-def _gradient_norm_at(
-    loss: Callable[[Tensor], Tensor], batch: Batch, predictor: Predictor
-) -> float:
-    """‖∇ loss(losses)‖ as the step that follows will see it: with the same dropout masks.
+def _gradient_norm_at(loss: Callable[..., Tensor], batch: Batch, predictor: Predictor) -> float:
+    """‖∇ loss(losses, …)‖ as the step that follows will see it: with the same dropout masks.
 
     The predictor is copied, so that batch norm's statistics do not move twice. With several
     processes it is the norm of the gradients' average, as they are trained with.
@@ -102,8 +96,9 @@ def _gradient_norm_at(
     copied = copy.deepcopy(predictor)
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         losses = batch.weighted(copied.losses(copied(batch.x, batch.domains), batch.y))
+    value = loss(losses, batch.domains, batch.num_domains)
     parameters = [p for p in copied.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss(losses), parameters, materialize_grads=True)
+    gradients = torch.autograd.grad(value, parameters, materialize_grads=True)
     if several_processes():
         flat = torch.cat([g.reshape(-1).double() for g in gradients])
         dist.all_reduce(flat)

@@ -198,4 +198,4 @@ def load_published(network: nn.Module, variant: str, pretrained: bool | str | Pa
         ".".join(part.lstrip("_") for part in name.split(".")): tensor
         for name, tensor in read_weights(pretrained).items()
     }
-    load_weights(network, weights, drop="fc.", source=str(pretrained))
+    load_weights(network, weights, source=str(pretrained))

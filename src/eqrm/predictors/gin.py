@@ -92,12 +92,11 @@ class GINFeatures(nn.Module):
         virtual = self.virtual_node.expand(graphs.num_graphs, -1)
         first = cast(GINLayer, self.layers[0])
         bonds = first.bond_encoder.indicators(graphs.edge_attr)
-        last = len(self.layers) - 1
         for number, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=True)):
             h = h + virtual.index_select(0, graphs.batch)
             heard = virtual.index_add(0, graphs.batch, h.to(virtual.dtype))
             h = norm(layer(h, graphs.edge_index, bonds))
-            if number < last:
+            if number < len(self.virtual_mlps):
                 h = functional.relu(h)
                 virtual = self._dropped(self.virtual_mlps[number](heard))
             h = self._dropped(h)

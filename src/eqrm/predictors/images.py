@@ -88,7 +88,7 @@ class FrozenBatchNorm(_BatchNorm):
         return padded(y if highest is None else rectified(y, highest), padding)
 
 
-def rectified(values: Tensor, highest: float) -> Tensor:
+def rectified(values: Tensor, highest: float = math.inf) -> Tensor:
     """ReLU, or ReLU6 where the highest value is 6, in place of the values."""
     if math.isinf(highest):
         return functional.relu(values, inplace=True)
@@ -188,15 +188,13 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     return {str(name).removeprefix("module."): tensor for name, tensor in loaded.items()}
 
 
-def load_weights(
-    network: nn.Module, weights: Mapping[str, Tensor], *, drop: str, source: str
-) -> None:
-    """Put weights into a network, leaving out the old last layer (names that begin with ``drop``).
+def load_weights(network: nn.Module, weights: Mapping[str, Tensor], *, source: str) -> None:
+    """Put weights into a network, leaving out the old last layer (names that begin with ``fc.``).
 
     Every name and shape must fit: partly loaded weights would look like a bad training run.
     """
     own = network.state_dict()
-    given = {name: t for name, t in weights.items() if not name.startswith(drop)}
+    given = {name: t for name, t in weights.items() if not name.startswith("fc.")}
     missing = [n for n in own if n not in given and not n.endswith(COUNTERS)]
     unknown = [n for n in given if n not in own and not n.endswith(COUNTERS)]
     other = [n for n, tensor in given.items() if n in own and tensor.shape != own[n].shape]

@@ -15,6 +15,7 @@ from eqrm.predictors.images import (
     load_weights,
     norm_rectified,
     read_weights,
+    rectified,
     with_channels,
 )
 
@@ -30,7 +31,6 @@ class BasicBlock(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
-        self.relu = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(width)
         self.downsample = _shortcut(inputs, width * self.expansion, stride)
@@ -38,8 +38,7 @@ class BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = norm_rectified(self.bn1, self.conv1(x))
         y = self.bn2(self.conv2(y))
-        result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
-        return result
+        return rectified(y + (x if self.downsample is None else self.downsample(x)))
 
 
 class Bottleneck(nn.Module):
@@ -58,15 +57,13 @@ class Bottleneck(nn.Module):
         self.bn2 = nn.BatchNorm2d(width)
         self.conv3 = nn.Conv2d(width, width * self.expansion, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(width * self.expansion)
-        self.relu = nn.ReLU(inplace=True)
         self.downsample = _shortcut(inputs, width * self.expansion, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         y = norm_rectified(self.bn1, self.conv1(x))
         y = norm_rectified(self.bn2, self.conv2(y))
         y = self.bn3(self.conv3(y))
-        result: Tensor = self.relu(y + (x if self.downsample is None else self.downsample(x)))
-        return result
+        return rectified(y + (x if self.downsample is None else self.downsample(x)))
 
 
 Block = type[BasicBlock] | type[Bottleneck]
@@ -148,7 +145,7 @@ class ResNet(Predictor):
                 f"{pretrained!r}."
             )
         if pretrained is not None:
-            load_weights(features, read_weights(pretrained), drop="fc.", source=str(pretrained))
+            load_weights(features, read_weights(pretrained), source=str(pretrained))
         if inputs != 3:
             features.conv1 = with_channels(features.conv1, inputs)
         scaling = ImageScaling(IMAGENET_MEAN, IMAGENET_STD) if scale and inputs == 3 else None

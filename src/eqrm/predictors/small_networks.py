@@ -39,11 +39,8 @@ class MLP(Predictor):
         loss: str | Loss = "cross-entropy",
     ) -> None:
         one_of(initialisation, INITIALISATIONS, "initialisation")
-        hidden = layers(inputs, *[width] * depth, dropout=dropout)
-        last = [nn.Dropout(dropout), nn.ReLU()] if dropout else [nn.ReLU()]
-        super().__init__(
-            nn.Sequential(nn.Flatten(), *hidden, *last), nn.Linear(width, outputs), loss
-        )
+        *hidden, head = layers(inputs, *[width] * depth, outputs, dropout=dropout)
+        super().__init__(nn.Sequential(nn.Flatten(), *hidden), head, loss)
         if initialisation == "xavier":
             self.apply(_xavier)
 

@@ -19,7 +19,7 @@ from eqrm.objectives.risk_objective import RiskObjective
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.predictors.images import freeze_batch_norm
 from eqrm.text import did_you_mean
-from eqrm.training.device_data import Batches
+from eqrm.training.device_data import Batches, rows_on
 from eqrm.training.held_out_risks import check_metrics
 from eqrm.training.phases import Phases
 from eqrm.training.processes import (
@@ -128,16 +128,15 @@ def _check_outputs(
 ) -> None:
     """Two examples through the network, in evaluation mode; the targets of all of them."""
     device = next((p.device for p in predictor.parameters()), torch.device("cpu"))
-    part = data.rows(torch.arange(min(2, len(data))))
-    x = part.x.to(device) if hasattr(part.x, "to") else part.x
+    part = rows_on(device, data, torch.arange(min(2, len(data))))
     was_training = predictor.training
     predictor.eval()
     try:
-        outputs = predictor(x, part.domains.to(device))
+        outputs = predictor(part.x, part.domains)
         with naming_field(f"The {what} data"):
             check_targets(predictor.loss, outputs.shape, data)
             check_metrics(metrics, predictor.loss, outputs.shape, data)
-        predictor.losses(outputs, part.y.to(device))
+        predictor.losses(outputs, part.y)
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
         raise SettingError(
             f"The predictor {type(predictor).__name__} cannot take the {what} data: {error}"

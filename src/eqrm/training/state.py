@@ -173,10 +173,9 @@ def seed_everything(seed: int, process: int = 0) -> None:
 def random_states() -> dict[str, Any]:
     """The state of every generator of this process."""
     version, internal, gauss = random.getstate()
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     return {
         "torch": torch.get_rng_state(),
-        "cuda": [torch.cuda.get_rng_state(device) for device in devices],
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],
         "numpy": np.random.get_state(legacy=False),  # noqa: NPY002
         "python": {"version": version, "internal": np.array(internal), "gauss": gauss},
     }

@@ -111,13 +111,12 @@ class Trainer:
                 data, seed=self.settings.seed, rank=rank(), world_size=world_size()
             )
         network = as_predictor(predictor, loss, self.settings.batch_norm)
-        check_run(network, data, self.phases, batches, held_out or {}, self.settings)
+        held_out = held_out or {}
+        check_run(network, data, self.phases, batches, held_out, self.settings)
         self.description = description_of_run(network, data, self.phases, batches, self.settings)
         self._domains = data.domains.cpu().numpy()
         self.data = resident(data, self.device)
-        self.held_out = {
-            name: resident(part, self.device) for name, part in (held_out or {}).items()
-        }
+        self.held_out = {name: resident(part, self.device) for name, part in held_out.items()}
         kept = self.settings.checkpoints_kept
         self.files = None if folder is None else RunFolder(Path(folder), kept)
         self.progress = progress

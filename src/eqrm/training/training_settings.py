@@ -130,20 +130,15 @@ class TrainingSettings:
 
     def torch_device(self) -> torch.device:
         """The device to train on."""
-        return torch_device(self.device)
-
-
-def torch_device(name: str) -> torch.device:
-    """The device of this name, which must be there: auto, cpu, cuda or cuda:NUMBER."""
-    device = known_device(name)
-    if device is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise SettingError(
-            f"The device {name!r} needs a GPU that torch can use, and none was found. "
-            "Use device: cpu, or auto."
-        )
-    return device
+        device, there = known_device(self.device), torch.cuda.is_available()
+        if device is None:
+            return torch.device("cuda" if there else "cpu")
+        if device.type == "cuda" and not there:
+            raise SettingError(
+                f"The device {self.device!r} needs a GPU that torch can use, and none was found. "
+                "Use device: cpu, or auto."
+            )
+        return device
 
 
 def known_device(name: str) -> torch.device | None:

@@ -96,9 +96,8 @@ class Checkpoints:
 
     def remove_drafts(self) -> None:
         """Remove what was being written when the process was killed."""
-        if self.folder.is_dir():
-            for path in [*self.folder.glob(".*.safetensors"), *self.folder.glob("*.draft")]:
-                path.unlink(missing_ok=True)
+        for path in [*self.folder.glob(".*.safetensors"), *self.folder.glob("*.draft")]:
+            path.unlink(missing_ok=True)
 
     def clear(self) -> None:
         for path in self.paths():

@@ -54,9 +54,8 @@ class RunData:
             places = DomainData.from_arrays(rows, np.zeros(len(found)), found.domains)
             train = cls._split(places, config).train
             preprocessor = TablePreprocessor.fit(found.rows(train.x[:, 0].numpy()))
-            return replace(
-                cls._split(preprocessor.encode(found), config), preprocessor=preprocessor
-            )
+            split = cls._split(preprocessor.encode(found), config)
+            return replace(split, preprocessor=preprocessor)
 
     def seen(self, watched: str | None = None) -> SeenDomains:
         """The domains to train and validate on, and those of the split that stops training early.

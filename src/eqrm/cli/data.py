@@ -86,7 +86,7 @@ def get(
 ) -> None:
     """Fetch a dataset, or say what to fetch by hand. An interrupted download is resumed."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
     from eqrm.data.datasets.data_root import data_root as root_of
     from eqrm.data.datasets.downloads import get_dataset
@@ -94,11 +94,9 @@ def get(
 
     root = root_of(data_root)
     key, _ = published(name)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
     console = Console(stderr=True)
-    with Progress(
-        *columns, TransferSpeedColumn(), console=console, disable=not console.is_terminal
-    ) as bars:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
 
         def begin(source: Source) -> Report:
             task = bars.add_task(source.file, total=None)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.cli.commands import PlainCommand, PlainGroup, say
+from eqrm.cli.commands import PlainCommand, PlainGroup, option, say
 from eqrm.cli.options import DataRoot
 
 RUN = "plan"
@@ -48,8 +48,7 @@ def sweep(
         Path, typer.Argument(help="YAML file that describes the sweep (fields: docs/sweeps.md).")
     ],
     output: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the sweep (default: sweeps/ and the name of the plan)."),
+        Path | None, option("Folder of the sweep (default: sweeps/ and the name of the plan).")
     ] = None,
     workers: Annotated[
         int | None,
@@ -66,22 +65,20 @@ def sweep(
         ),
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="Where runs are trained: local, slurm or ray (docs/clusters.md).")
+        str, option("Where runs are trained: local, slurm or ray (docs/clusters.md).")
     ] = "local",
     engine_file: Annotated[
-        Path | None,
-        typer.Option(help="YAML file with settings of the engine, such as the partition."),
+        Path | None, option("YAML file with settings of the engine, such as the partition.")
     ] = None,
     engine_set: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Setting of the engine (can be repeated)."),
+        list[str] | None, option("Setting of the engine (can be repeated).", metavar="NAME=VALUE")
     ] = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Train failed runs again.")
+        bool, option("Train failed runs again.", None, "--retry-failed")
     ] = False,
     data_root: DataRoot = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Check the plan and its data, but do not train.")
+        bool, option("Check the plan and its data, but do not train.", None, "--check")
     ] = False,
 ) -> None:
     """Train all runs of a plan that are not finished, on this machine or a cluster.

@@ -142,12 +142,10 @@ def _converted(kind: Any, value: Any, path: str) -> Any:
     if _is_settings(kind):
         return read_as(kind, value, path)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin is list:
-        return _parts([(inner[0], each, f"{path}[{i}]") for i, each in enumerate(value)], path)
-    if origin is tuple:
-        kinds = [inner[0]] * len(value) if inner[-1] is ... else inner
-        places = range(len(value))
-        return tuple(_parts([(kinds[i], value[i], f"{path}[{i}]") for i in places], path))
+    if origin in (list, tuple):
+        kinds = [inner[0]] * len(value) if origin is list or inner[-1] is ... else inner
+        parts = [(kinds[i], each, f"{path}[{i}]") for i, each in enumerate(value)]
+        return origin(_parts(parts, path))
     if origin in _MAPPINGS:
         for key in value:
             if not isinstance(key, str):

@@ -103,9 +103,8 @@ class AdaptiveDraws:
             failed = self.folder.state(run) == "failed"
             return TriedDraw(place["settings"], "fail" if failed else "running")
         found = rule.select(Candidates(frozenset(record.held_out), {record.draw: record})).selected
-        self._ended[run] = (
-            TriedDraw(record.settings, "fail")
-            if found is None
-            else TriedDraw(record.settings, "complete", -found.score)
+        value = None if found is None else -found.score
+        self._ended[run] = TriedDraw(
+            record.settings, "fail" if found is None else "complete", value
         )
         return self._ended[run]

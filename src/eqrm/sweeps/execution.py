@@ -112,14 +112,12 @@ def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 def _failed(folder: SweepFolder, run: str, error: Exception) -> RunOutcome:
-    words = str(error) or type(error).__name__
+    words, trace = str(error) or type(error).__name__, ""
     if isinstance(error, OSError) and is_full_disk(error):
         where = error.filename or folder.of_run(run)
         words = f"The disk is full: {where} cannot be written."
-    known = isinstance(error, (EqrmError, OSError))
-    if not known:
-        words = f"{type(error).__name__}: {words}"
-    trace = "" if known else traceback.format_exc()
+    if not isinstance(error, (EqrmError, OSError)):
+        words, trace = f"{type(error).__name__}: {words}", traceback.format_exc()
     with suppress(OSError):  # a full disk: whoever started the run is told all the same
         folder.write_failure(Failure(run, words, trace))
     return RunOutcome(run, "failed", words)

@@ -89,10 +89,9 @@ class PlannedObjective:
         known = objective_class(self.name, self.preset).hyperparameters
         for where, given in (("search", self.search), ("grid", self.grid)):
             refuse_unknown(given, known, f"{where} of {self.called}", "hyperparameter")
-            both = sorted(set(given) & set(self.hyperparameters))
-            if both:
+            for both in sorted(set(given) & set(self.hyperparameters)):
                 raise SettingError(
-                    f"{both[0]!r} is in hyperparameters and in {where}. Remove it from one of them."
+                    f"{both!r} is in hyperparameters and in {where}. Remove it from one of them."
                 )
 
     @property

@@ -165,8 +165,7 @@ def _sets_of(dataset: PlannedDataset, seed: int, root: str | Path | None) -> Tes
 
 
 def _refuse_too_many(plan: SweepPlan, sets: int, problems: Problems) -> None:
-    points = plan.draws or 1
-    number = points * len(plan.methods)
+    number = (plan.draws or 1) * len(plan.methods)
     if plan.has_grid:
         shared = prod(map(len, plan.grid.values()))
         number = sum(

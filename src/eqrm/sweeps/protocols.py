@@ -8,15 +8,14 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from eqrm.checks import one_of
 from eqrm.data.datasets.registry import DATASETS
-from eqrm.errors import SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace
 from eqrm.objectives.registry import OBJECTIVES, PRESETS
 from eqrm.predictors.registry import PREDICTORS, predictor_settings
+from eqrm.registry import folded_name
 from eqrm.sweeps.plan import (
     PlannedDataset,
     PlannedObjective,
@@ -96,15 +95,13 @@ def with_protocol(content: Any) -> Any:
         kept = ("trials",)
     elif content.get("adaptive") is not None:
         kept = ("draws", "trials")
-    own = [{"preset": NAME, **each} if _is_theirs(each) else each for each in entries]
+    theirs = set(map(folded_name, PRESETS[NAME]))
+    own = [
+        {"preset": NAME, **each} if folded_name(each.get("name")) in theirs else each
+        for each in entries
+    ]
     presets = {"objectives": own} if entries == listed else {}
     return {**{name: NUMBERS[name] for name in kept}, **content, **presets}
-
-
-def _is_theirs(entry: Mapping[str, Any]) -> bool:
-    with suppress(SettingError):  # an unknown name is refused when the plan is read
-        return OBJECTIVES.name_of(entry.get("name", "")) in PRESETS[NAME]
-    return False
 
 
 def protocol_run(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> Any:

@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ FORMAT = "eqrm run record 1"
 RECORD = "record.json"
 RUNS = "runs"
 _RUN = re.compile(r"[0-9a-f]{16}")
+_PLACE = attrgetter("dataset", "objective", "held_out", "draw", "trial")
 
 
 @dataclass(frozen=True)
@@ -182,11 +184,7 @@ def read_records(folder: Path) -> list[RunRecord]:
     if problems:
         problems.append("Run the sweep again with the same command: it repairs this.")
         raise DataFileError(" ".join(problems))
-    return sorted(found, key=_in_order)
-
-
-def _in_order(run: RunRecord) -> tuple[object, ...]:
-    return run.dataset, run.objective, run.held_out, run.draw, run.trial
+    return sorted(found, key=_PLACE)
 
 
 ENVIRONMENTS = {
@@ -246,7 +244,7 @@ def read_domainbed_records(place: Path) -> list[RunRecord]:
                     f"Line {line} of {file} is not a record of a run: each line of {FILES[0]} must "
                     "be a JSON object with the key 'run', which says whose checkpoint it is."
                 ) from None
-    return sorted((_run_record(name, found) for name, found in rows.items()), key=_in_order)
+    return sorted((_run_record(name, found) for name, found in rows.items()), key=_PLACE)
 
 
 def _lines(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -97,28 +97,22 @@ class _Progress:
             self.waiting.append(run)
 
     def take(self, outcome: RunOutcome) -> None:
-        run = outcome.run
-        if outcome.ending == "finished":
+        run, ending, error = outcome.run, outcome.ending, outcome.error
+        if ending == "lost":
+            self.losses[run] += 1
+            if self.losses[run] >= MOST_LOSSES:
+                ending, error = "failed", f"{error} This happened {MOST_LOSSES} times."
+                self.folder.write_failure(Failure(run, error))
+        if ending == "finished":
             self.finished.add(run)
             self.trained += 1
-        elif outcome.ending == "elsewhere":
+        elif ending == "elsewhere":
             self.elsewhere.add(run)
-        elif outcome.ending == "failed":
-            self._fail(Failure(run, outcome.error))
-        elif outcome.ending == "lost":
-            self.losses[run] += 1
-            if self.losses[run] < MOST_LOSSES:
-                self.waiting.append(run)
-                return
-            failure = Failure(run, f"{outcome.error} This happened {MOST_LOSSES} times.")
-            self.folder.write_failure(failure)
-            self._fail(failure)
-        else:  # stopped by a signal of somebody else: it goes on from its checkpoint
+        elif ending == "failed":
+            self.failed[run] = Failure(run, error)
+            self.shown.tell(f"Run {run} failed: {error}")
+        else:  # lost, or stopped by a signal of somebody else: it goes on from its checkpoint
             self.waiting.append(run)
-
-    def _fail(self, failure: Failure) -> None:
-        self.failed[failure.run] = failure
-        self.shown.tell(f"Run {failure.run} failed: {failure.error}")
 
     def look_elsewhere(self) -> None:
         """Take over runs that another sweep gave up, and count those that it finished."""

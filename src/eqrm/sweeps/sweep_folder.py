@@ -89,9 +89,8 @@ class SweepFolder:
                 f"The folder {self.path} belongs to another plan. Choose another with "
                 f"{Setting('output')}."
             )
-        if places is None:
-            return
-        if [each["run"] for each in known["runs"]] != [each["run"] for each in places]:
+        runs = [each["run"] for each in known["runs"]]
+        if places is not None and runs != [each["run"] for each in places]:
             raise SettingError(
                 f"The runs in {self.path} were planned from the same plan, but the data or the "
                 "version of eqrm has changed since. Choose another folder with "
@@ -192,10 +191,8 @@ class SweepFolder:
 
     def is_finished(self, run: str) -> bool:
         """Whether the run has a record; a damaged one does not count, and is written again."""
-        path = record_path(self.path, run)
-        if not path.is_file():
-            return False
-        if is_whole_json(path, FORMAT, f'{{"run":{json.dumps(run)},'):
+        beginning = f'{{"run":{json.dumps(run)},'
+        if is_whole_json(record_path(self.path, run), FORMAT, beginning):
             return True  # without parsing, which thousands of runs would wait for
         try:
             read_record(self.path, run)

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from eqrm.checks import POSITIVE_INTEGER, check_fields, optional, ruled
 from eqrm.sweeps.engines.base import THREADS, Engine, RunOutcome
@@ -126,7 +127,7 @@ class LocalEngine(Engine):
         self._selector.unregister(worker.reports)
         self._workers.remove(worker)
         worker.close()
-        os.close(worker.reports)
+        worker.reports.close()
         worker.process.wait()
 
 
@@ -137,26 +138,21 @@ class _Worker:
         self.run: str | None = None
         self.used = self.ended = False
         self._rest = b""
-        given, runs = os.pipe()
-        self.reports, answers = os.pipe()
-        self._runs = os.fdopen(runs, "w", encoding="utf-8")
-        try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", __name__, *arguments],
-                env=environment,
-                stdin=given,
-                stdout=answers,
-                start_new_session=True,  # Ctrl-C in the terminal is for the sweep, which then asks
-            )
-        finally:
-            os.close(given)
-            os.close(answers)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", __name__, *arguments],
+            bufsize=0,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C in the terminal is for the sweep, which then asks
+        )
+        pipes: Any = self.process.stdin, self.process.stdout
+        self._runs, self.reports = pipes
 
     def give(self, run: str) -> bool:
         """Have a run trained; False if the process is gone."""
         try:
-            self._runs.write(run + "\n")
-            self._runs.flush()
+            self._runs.write(f"{run}\n".encode())
         except BrokenPipeError:
             return False
         self.run, self.used = run, True
@@ -164,7 +160,7 @@ class _Worker:
 
     def hear(self) -> list[RunOutcome]:
         """How runs ended, once there is something to read, which may be that it has ended."""
-        read = os.read(self.reports, 1 << 16)
+        read = self.reports.read(1 << 16)
         self.ended = not read
         *lines, self._rest = (self._rest + read).split(b"\n")
         found = [RunOutcome(**json.loads(line)) for line in lines]
@@ -173,8 +169,7 @@ class _Worker:
 
     def close(self) -> None:
         """Nothing more is coming: the worker saves what it trains, and ends."""
-        with suppress(BrokenPipeError):
-            self._runs.close()
+        self._runs.close()
 
 
 def work(folder: str, threads: str, data_root: str | None = None) -> None:

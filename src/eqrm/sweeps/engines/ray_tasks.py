@@ -73,8 +73,7 @@ class RayEngine(Engine):
                     f"{shortened(str(error), 200)} Start one (ray start --head), or name its "
                     "address in the settings of the engine (address=HOST:6379)."
                 ) from None
-        task = self._ray.remote(_train)
-        self._task = task.options(
+        self._task = self._ray.remote(_train).options(
             num_cpus=self.threads,
             num_gpus=self._needs["GPU"],
             memory=self._needs["memory"],

@@ -57,17 +57,14 @@ class DatasetGrid:
         A set that is another one and one domain more serves leave-one-domain-out selection, and
         is not reported.
         """
-        reported = self._held_out - self._validating.keys()
-        return {h: name for h, name in self._names.items() if h in reported}
+        return {h: name for h, name in self._names.items() if h not in self._validating}
 
     @cached_property
     def _names(self) -> dict[frozenset[str], str]:
         """A name of its own for every set of held-out domains; reported ones come first."""
         names: dict[frozenset[str], str] = {}
         used = {AVERAGE}
-        for held_out in sorted(
-            self._held_out, key=lambda held_out: (held_out in self._validating, _in_order(held_out))
-        ):
+        for held_out in sorted(self._held_out, key=lambda h: (h in self._validating, _in_order(h))):
             plain = name = _set_name(held_out)
             number = 1
             while name in used:
@@ -87,25 +84,21 @@ class DatasetGrid:
         return Candidates(held_out, runs, validating)
 
     @cached_property
-    def missing(self) -> list[RunKey]:
-        """The runs that are expected and not recorded, in order."""
-        missing = (self.expected or self._spanned()) - self.runs.keys()
-        return sorted(missing, key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
-
-    @cached_property
-    def incomplete(self) -> set[tuple[str, frozenset[str], int]]:
-        """Objective, held-out domains and trial of the missing runs."""
-        return {(key.objective, key.held_out, key.trial) for key in self.missing}
+    def missing(self) -> dict[tuple[str, frozenset[str], int], list[int]]:
+        """The draws that are expected and not recorded, by objective, held-out domains, trial."""
+        absent = list((self.expected or self._spanned()) - self.runs.keys())
+        absent.sort(key=lambda k: (k.objective, _in_order(k.held_out), k.trial, k.draw))
+        draws: dict[tuple[str, frozenset[str], int], list[int]] = defaultdict(list)
+        for key in absent:
+            draws[key.objective, key.held_out, key.trial].append(key.draw)
+        return dict(draws)
 
     def missing_lines(self) -> list[str]:
         """The missing runs in words, a line per objective, held-out domains and trial."""
-        draws: dict[tuple[str, frozenset[str], int], list[int]] = defaultdict(list)
-        for key in self.missing:
-            draws[key.objective, key.held_out, key.trial].append(key.draw)
         return [
             f"{self.dataset}, {objective}, held out {self._names[held_out]}, trial {trial}: "
             f"draw{'s' if len(absent) > 1 else ''} {_ranges(absent)}"
-            for (objective, held_out, trial), absent in draws.items()
+            for (objective, held_out, trial), absent in self.missing.items()
         ]
 
     def _spanned(self) -> set[RunKey]:

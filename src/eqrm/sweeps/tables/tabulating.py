@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -105,6 +105,7 @@ class _Tabulated:
         self, grid: DatasetGrid, name: str, rule: SelectionRule, settings: TableSettings
     ) -> None:
         self.grid, self.name, self.settings = grid, name, settings
+        self.levels = [Level.of(level) for level in settings.levels]
         self.metric = settings.metric or _metric_of(grid)
         judged_by_risk = rule.metric == ACCURACY and self.metric == RISK
         self.rule = replace(rule, metric=RISK) if judged_by_risk else rule
@@ -129,19 +130,15 @@ class _Tabulated:
         """
         if all(choice.selected is None for choice in self.choices.values()):
             return
-        columns = (*self.grid.columns.values(), AVERAGE)
-        rows = [SweepRow(o, self._cells(o)) for o in self.grid.objectives]
         pooled = POOLED if self.settings.pooled else ""
-        yield self._table(self.metric, columns, rows, form=pooled)
+        columns = (*self.grid.columns.values(), AVERAGE)
+        yield self._table(self.metric, columns, self._cells, pooled)
         if self.metric not in (ACCURACY, RISK):
-            rows = [SweepRow(o, self._interval_cells(o)) for o in self.grid.objectives]
-            yield self._table(self.metric, INTERVAL_COLUMNS, rows, form=OVER_DOMAINS)
+            yield self._table(self.metric, INTERVAL_COLUMNS, self._interval_cells, OVER_DOMAINS)
         risks = {o: self._test_risks(o) for o in self.grid.objectives}
         if any(risks.values()):
-            levels = [Level.of(level) for level in self.settings.levels]
-            rows = [SweepRow(o, self._quantile_cells(o, found)) for o, found in risks.items()]
-            columns = ("mean", *(f"{level}" for level in levels))
-            yield self._table(QUANTILES, columns, rows)
+            columns = ("mean", *map(str, self.levels))
+            yield self._table(QUANTILES, columns, lambda o: self._quantile_cells(o, risks[o]))
 
     def selected(self) -> Iterator[SelectedRun]:
         """What the rule chose, in the order of the table."""
@@ -180,12 +177,13 @@ class _Tabulated:
     def _table(
         self,
         content: str,
-        columns: Sequence[str],
-        rows: Iterable[SweepRow],
+        columns: tuple[str, ...],
+        cells: Callable[[str], tuple[SweepCell, ...]],
         form: str = "",
     ) -> SweepTable:
         place = content, self.grid.dataset, self.name, _title(self.rule)
-        own = SweepTable(*place, tuple(columns), tuple(rows), form)
+        rows = tuple(SweepRow(o, cells(o)) for o in self.grid.objectives)
+        own = SweepTable(*place, columns, rows, form)
         return with_published(own) if self.settings.published else own
 
     def _values(self, objective: str, held_out: frozenset[str]) -> dict[int, float]:
@@ -195,7 +193,7 @@ class _Tabulated:
 
     def _is_complete(self, objective: str, held_out: frozenset[str]) -> bool:
         return not any(
-            (objective, held_out, trial) in self.grid.incomplete
+            (objective, held_out, trial) in self.grid.missing
             or self.choices[objective, held_out, trial].unjudged
             for trial in self.grid.trials
         )
@@ -261,8 +259,7 @@ class _Tabulated:
     ) -> tuple[SweepCell, ...]:
         complete = all(self._is_complete(objective, held_out) for held_out in self.grid.columns)
         columns = [[statistics.fmean(each) for each in risks.values()]]
-        levels = [Level.of(level) for level in self.settings.levels]
-        columns += [[equal_quantile(each, at) for each in risks.values()] for at in levels]
+        columns += [[equal_quantile(each, at) for each in risks.values()] for at in self.levels]
         return tuple(self._cell(column, complete, percent=False) for column in columns)
 
 

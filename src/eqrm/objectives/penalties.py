@@ -46,14 +46,11 @@ class IRM(Objective):
 
     def penalty(self, outputs: Tensor, batch: Batch, predictor: Predictor) -> Tensor:
         """The mean over domains of g_e², or of its unbiased estimate."""
-        if self.unbiased:
-            halves = 2 * batch.domains + _rank_in_domain(batch) % 2
-            gradients = scale_gradients(outputs, batch.y, halves, 2 * batch.num_domains, predictor)
-            squares = gradients.reshape(-1, 2).prod(dim=1)
-        else:
-            squares = scale_gradients(
-                outputs, batch.y, batch.domains, batch.num_domains, predictor
-            ).square()
+        groups, number = batch.domains, batch.num_domains
+        if self.unbiased:  # two halves of each domain
+            groups, number = 2 * groups + _rank_in_domain(batch) % 2, 2 * number
+        gradients = scale_gradients(outputs, batch.y, groups, number, predictor)
+        squares = gradients.reshape(-1, 2).prod(dim=1) if self.unbiased else gradients.square()
         return squares.sum() / batch.num_present()  # those of absent domains are 0
 
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:

@@ -184,9 +184,8 @@ def random_states() -> dict[str, Any]:
 def set_random_states(states: dict[str, Any]) -> None:
     """Put every generator back where :func:`random_states` found it."""
     torch.set_rng_state(states["torch"])
-    for device, state in enumerate(states["cuda"]):
-        if device < torch.cuda.device_count():
-            torch.cuda.set_rng_state(state, device)
+    for device, state in enumerate(states["cuda"][: torch.cuda.device_count()]):
+        torch.cuda.set_rng_state(state, device)
     np.random.set_state(states["numpy"])  # noqa: NPY002
     python = states["python"]
     random.setstate((python["version"], tuple(python["internal"].tolist()), python["gauss"]))

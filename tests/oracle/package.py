@@ -44,8 +44,8 @@ def _never(*given: object) -> bool:
 def _as_on_a_gpu() -> Iterator[None]:
     """As where nobody may look whether the solve has converged."""
     with (
-        mock.patch.object(root_in_tensors, "may_look", _never),
-        mock.patch.object(gradient, "may_look", _never),
+        mock.patch.object(root_in_tensors, "can_look", _never),
+        mock.patch.object(gradient, "can_look", _never),
     ):
         yield
 

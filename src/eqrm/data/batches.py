@@ -151,13 +151,10 @@ class DomainBatches:
     @property
     def steps_per_epoch(self) -> int:
         """Steps in which as many examples are drawn as the data has, on average and rounded up."""
-        chosen = self.settings.domains_per_batch
-        if chosen is None:
-            expected = float(self._per_visit.sum())
-        elif self.settings.over == "domains":
-            expected = chosen * float(self._per_visit.mean())
-        else:
-            expected = chosen * float(np.average(self._per_visit, weights=self._counts))
+        chosen, expected = self.settings.domains_per_batch, float(self._per_visit.sum())
+        if chosen is not None:
+            weights = None if self.settings.over == "domains" else self._counts
+            expected = chosen * float(np.average(self._per_visit, weights=weights))
         return int(np.ceil(self._counts.sum() / expected))
 
     def __len__(self) -> int:

@@ -100,12 +100,8 @@ class Graphs:
 
     def to(self, device: torch.device | str) -> Graphs:
         """Nodes and edges on another device; where each graph lies stays on the CPU."""
-        return replace(
-            self,
-            x=self.x.to(device),
-            edge_index=self.edge_index.to(device),
-            edge_attr=self.edge_attr.to(device),
-        )
+        moved = {n: getattr(self, n).to(device) for n in ("x", "edge_index", "edge_attr")}
+        return replace(self, **moved)
 
 
 def _sent(values: Tensor, device: torch.device) -> Tensor:

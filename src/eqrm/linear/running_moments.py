@@ -49,12 +49,9 @@ class RunningMoments:
         """Take in another part, whose pivot may differ."""
         total = self.count + other.count
         step = (other.pivot - self.pivot) + other.offset - self.offset
-        self.offset = self.offset + step * (other.count / total)
-        self.scatter = (
-            self.scatter
-            + other.scatter
-            + np.outer(step, step) * (self.count * (other.count / total))
-        )
+        share = other.count / total
+        self.offset = self.offset + step * share
+        self.scatter = self.scatter + other.scatter + np.outer(step, step) * (self.count * share)
         self.count = total
 
 

@@ -176,12 +176,12 @@ def with_decimal_commas(name: str, distinct: list[str]) -> list[float | None] | 
 
 def written_dates(name: str, text: NDArray[np.str_]) -> tuple[Column, str] | None:
     """Dates of another form than ISO's and this form, with a warning; None if there are others."""
-    if not any(_WRITTEN.fullmatch(value.strip()) for value in _sample(text)):
+    shown = next((value for value in _sample(text) if _WRITTEN.fullmatch(value.strip())), None)
+    if shown is None:
         return None
     found = {form: dates for form in FORMS if (dates := dates_in(text, form)) is not None}
     if not found:
         return None
-    shown = next(value for value in _sample(text) if _WRITTEN.fullmatch(value.strip()))
     if len(found) > 1:
         why = "in which day and month cannot be told apart: no row has a number above 12 in them"
         raise _unclear(name, shown, why)

@@ -28,12 +28,12 @@ from eqrm.distributions.bandwidths import (
     Silverman,
 )
 from eqrm.distributions.kde.one_row import LARGE, quantile_of_one
-from eqrm.distributions.kde.root_in_tensors import may_look, roots_in_tensors
+from eqrm.distributions.kde.root_in_tensors import roots_in_tensors
 from eqrm.distributions.kde.shares import centres_of, relative_kernels, tail_mean, wide_enough
 from eqrm.distributions.kde.sums import FAR_FROM_MEAN
 from eqrm.distributions.moments import Moments, moments
 from eqrm.errors import DomainDataError
-from eqrm.execution import has_kernels
+from eqrm.execution import can_look, has_kernels
 from eqrm.level import Level
 
 Found = tuple[Tensor, Tensor | None, Tensor | None]
@@ -166,7 +166,7 @@ class KdeQuantile(torch.autograd.Function):
         if found is None:  # asked for a second time, by retain_graph
             found = value_and_gradients(QuantileInputs(*ctx.saved_tensors, *ctx.settings), True)[1:]
         by_risks, by_given = found
-        if not (may_look(grad) and grad.ndim == 0 and grad.item() == 1.0):
+        if not (can_look(grad) and grad.ndim == 0 and grad.item() == 1.0):
             by_risks = by_risks.mul_(each)
         return by_risks, None if by_given is None else each * by_given, None
 
@@ -255,7 +255,7 @@ def in_dtype(gradient: Tensor, dtype: torch.dtype) -> Tensor:
         return gradient
     result = gradient.to(dtype)
     # A sum is cheaper than a look at each, and finite if they all are.
-    if not may_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
+    if not can_look(result) or math.isfinite(float(result.sum(dtype=torch.float32))):
         return result
     if bool((result.isinf() & gradient.isfinite()).any()):
         raise DomainDataError(
@@ -281,7 +281,7 @@ def _of_rows(inputs: QuantileInputs, wants_gradient: bool) -> Found:
     if gradient is not None and by_given is not None and rule is not None:
         gradient, by_given = gradient + by_given * slope, None
     results = value, gradient, by_given
-    if may_look(wide):
+    if can_look(wide):
         sizes = torch.maximum(wide.abs().amax(-1, keepdim=True), h)
         usual = (sizes == 0.0) | ((sizes < LARGE) & (sizes > 1.0 / LARGE))
         far = found.std if inputs.weights is None else found.centred.abs().amax(-1, keepdim=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions import normal_tails
-from eqrm.execution import has_kernels
+from eqrm.execution import can_look, has_kernels
 from eqrm.level import Level
 
 MAX_STEPS = 160
@@ -73,16 +73,11 @@ def _deep_bracket(
     return low.clamp(max=goal), torch.full_like(low, goal)
 
 
-def may_look(values: Tensor) -> bool:
-    """Whether a look at a result is free: elsewhere it makes the host wait for the device."""
-    return values.device.type == "cpu"
-
-
 def _iterate(
     t: Tensor, shifted: Tensor, log_weights: Tensor, target: float, low: Tensor, high: Tensor
 ) -> Tensor:
     """Steps until all rows are settled on the CPU, a fixed number of steps elsewhere."""
-    watch = may_look(shifted)
+    watch = can_look(shifted)
     fixed = FIXED_STEPS if shifted.shape[-1] <= SAMPLE else FIXED_STEPS_OF_LONG_ROWS
     error = torch.full_like(t, math.inf)
     for _ in range(MAX_STEPS if watch else fixed):
@@ -143,7 +138,7 @@ def _start(
         log_sf: Tensor = (log_weights.unsqueeze(-2) + normal_tails.log_sf(z)).logsumexp(-1)
         return (log_sf > target).sum(-1, keepdim=True)
 
-    watched = may_look(shifted)
+    watched = can_look(shifted)
     for _ in range(1 if watched else 5):
         width = high - low
         if watched:

@@ -136,9 +136,8 @@ class _Program:
         unit = max(float(np.std(risks)), 1e-3 * float(np.abs(risks).max()), 1e-12)
         excess = np.maximum(risks - threshold, 0.0) + unit
         slack, weights = excess - risks + threshold, np.full(m, 1.0 / m)
-        return _Iterate(
-            self, _Variables(tau, threshold, excess, slack, weights, self.limit - weights)
-        )
+        spare = self.limit - weights
+        return _Iterate(self, _Variables(tau, threshold, excess, slack, weights, spare))
 
 
 class _NewtonSystem:

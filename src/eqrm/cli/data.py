@@ -159,6 +159,5 @@ def _source_lines(source: Source) -> list[str]:
         checks.append(f"{source.size:,} bytes")
     where = f", unpacked into {source.unpack}/" if source.unpack else ""
     checked = ", ".join(checks) or "no checksum published"
-    return [f"file      {source.file}{where} ({checked})"] + [
-        f"          {url}" for url in source.urls
-    ]
+    urls = (f"          {url}" for url in source.urls)
+    return [f"file      {source.file}{where} ({checked})", *urls]

@@ -48,7 +48,10 @@ def write_archive(
 ) -> None:
     """Write plain data (anything that JSON can represent) and arrays or tensors, atomically."""
     text = json.dumps(content, ensure_ascii=False)
-    kept = {name: _in_order(value) for name, value in tensors.items()}
+    kept = {  # on the CPU, with their numbers one after the other
+        name: v.detach().cpu().contiguous() if is_tensor(v) else np.asarray(v, order="C")
+        for name, v in tensors.items()
+    }
     metadata = {"format": format, "content": text, "sha256": content_digest(text, kept)}
     with whole_file(path, durable=durable) as draft:
         save_tensors(kept, draft, metadata)
@@ -178,11 +181,6 @@ def unflatten(plain: Any, tensors: Mapping[str, Any]) -> Any:
     except (AttributeError, KeyError, TypeError, ValueError):
         pass
     raise ValueError(f"Part of it cannot be read: {shortened(str(plain), 80)}.")
-
-
-def _in_order(value: Numbers) -> Numbers:
-    """On the CPU, with its numbers one after the other."""
-    return value.detach().cpu().contiguous() if is_tensor(value) else np.asarray(value, order="C")
 
 
 def content_digest(text: str, tensors: Mapping[str, Numbers]) -> str:

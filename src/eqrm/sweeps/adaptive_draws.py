@@ -103,8 +103,8 @@ class AdaptiveDraws:
             failed = self.folder.state(run) == "failed"
             return TriedDraw(place["settings"], "fail" if failed else "running")
         found = rule.select(Candidates(frozenset(record.held_out), {record.draw: record})).selected
-        value = None if found is None else -found.score
-        self._ended[run] = TriedDraw(
-            record.settings, "fail" if found is None else "complete", value
-        )
-        return self._ended[run]
+        if found is None:
+            ended = TriedDraw(record.settings, "fail")
+        else:
+            ended = TriedDraw(record.settings, "complete", -found.score)
+        return self._ended.setdefault(run, ended)

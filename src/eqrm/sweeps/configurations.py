@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from eqrm.checks import is_integer, refuse_unknown
+from eqrm.checks import integer, refuse_unknown
 from eqrm.data.datasets.registry import DATASETS
 from eqrm.errors import SettingError
 from eqrm.files.plain import plain_values, read_as, with_value
@@ -99,8 +99,8 @@ class Configurations:
     def drawn(self, key: Sequence[object]) -> dict[str, Any]:
         values = drawn(self.spaces, key)
         if self.phase_spaces:
-            steps = values.get("steps", self.base.get("steps"))
-            values |= drawn_phases(self.phase_spaces, key, self._fixed_steps(), _integer(steps))
+            steps = integer().check(values.get("steps", self.base.get("steps")), "run.steps")
+            values |= drawn_phases(self.phase_spaces, key, self._fixed_steps(), steps)
         return values
 
     def content(self, values: Mapping[str, Any], source: str = "search") -> dict[str, Any]:
@@ -125,7 +125,8 @@ class Configurations:
                 "Use phases: single, or fix run.steps."
             )
         if lengths:
-            most = (_integer(self.base.get("steps")) - self._fixed_steps() - 1) // len(lengths)
+            steps = integer().check(self.base.get("steps"), "run.steps")
+            most = (steps - self._fixed_steps() - 1) // len(lengths)
             for path in lengths:
                 found[path] = _at_most(found[path], most, path)
         return found
@@ -182,12 +183,7 @@ def _point(
     content: Mapping[str, Any], searched: Iterable[str]
 ) -> tuple[AnyRunConfig, dict[str, Any]]:
     config = read_run_config(content)
-    return config, values_of(config, searched)
-
-
-def values_of(config: AnyRunConfig, paths: Iterable[str]) -> dict[str, Any]:
-    """The values of fields by their paths."""
-    return {path: value_at(config, path) for path in paths}
+    return config, {path: value_at(config, path) for path in searched}
 
 
 def value_at(config: AnyRunConfig, path: str) -> Any:
@@ -219,12 +215,6 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, An
         if isinstance(value, Mapping) and isinstance(first.get(key), Mapping)
     }
     return {**first, **second, **both}
-
-
-def _integer(steps: Any) -> int:
-    if not is_integer(steps):
-        raise SettingError(f"run.steps must be an integer, got {steps!r}.")
-    return int(steps)
 
 
 def _at_most(space: Space, most: int, path: str) -> Space:

@@ -40,7 +40,6 @@ SET_BY_THE_PLAN = {
     "batches": ("seed",),
 }
 """Fields of a configuration that ``run``, ``search`` and ``grid`` cannot hold."""
-LISTS = ("datasets", "objectives", "models")
 _COUNT = integer(1, MOST)
 _ENTRIES = Rule("a list with at least one entry", bool)
 
@@ -177,7 +176,7 @@ def named_entries(content: Any) -> Any:
     if not isinstance(content, Mapping):
         return content
     found = dict(content)
-    for name in LISTS:
+    for name in ("datasets", "objectives", "models"):
         if isinstance(entries := found.get(name), list):
             found[name] = [{"name": each} if isinstance(each, str) else each for each in entries]
     return found

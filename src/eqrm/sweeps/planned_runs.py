@@ -15,7 +15,7 @@ from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import MOST, HeldOutInTime, HeldOutShare, listed_sets, with_parts
 from eqrm.errors import SettingError
 from eqrm.files.plain import plain_values
-from eqrm.sweeps.configurations import Configurations, Method, points_of, values_of
+from eqrm.sweeps.configurations import Configurations, Method, points_of, value_at
 from eqrm.sweeps.optuna_study import AdaptiveSettings
 from eqrm.sweeps.plan import PlannedDataset, SweepPlan, read_plan
 from eqrm.sweeps.protocols import protocol_notes, with_protocol
@@ -68,7 +68,7 @@ class PlannedSearch:
     def run(self, draw: int, values: Mapping[str, Any]) -> PlannedRun:
         """The run of a draw; draw 0 is the defaults, without values."""
         config = read_run_config(self.configurations.content(values))
-        found = values_of(config, self.spaces)
+        found = {path: value_at(config, path) for path in self.spaces}
         return _placed(config, found, self.seed, self.place(draw), self.left_out)
 
 

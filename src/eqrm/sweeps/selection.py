@@ -166,7 +166,9 @@ class LeaveOneDomainOut(SelectionRule):
         self, run: RunRecord, checkpoints: Sequence[Checkpoint], candidates: Candidates
     ) -> list[float]:
         others = candidates.validating.get(run.draw, {})
-        needed = sorted(_domains_of(run) - candidates.held_out)
+        first = run.checkpoints[0]
+        splits = [*first.risks.values(), *first.accuracies.values()]
+        needed = sorted({domain for split in splits for domain in split} - candidates.held_out)
         if not needed:
             raise UnjudgedRunError("no training domain is named in its record")
         if not others:
@@ -318,9 +320,3 @@ def _of_domains(
         missing = [*absent, *asked, ""][0]
         raise UnjudgedRunError(f"no {split} {metric} of the held-out domain {missing!r}")
     return found
-
-
-def _domains_of(run: RunRecord) -> set[str]:
-    """Every domain that the first checkpoint of a run was measured on."""
-    splits = [*run.checkpoints[0].risks.values(), *run.checkpoints[0].accuracies.values()]
-    return {domain for values in splits for domain in values}

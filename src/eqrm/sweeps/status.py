@@ -64,17 +64,13 @@ def progress_line(counts: Mapping[State, int], left: float | None = None) -> str
 
 def failures_in_words(failures: Sequence[Failure]) -> str:
     """The first failures, a line each, and how to try them again."""
-    lines = [f"  {each.run}  {shortened(each.error, 200)}" for each in failures[:FAILURES_SHOWN]]
+    lines = [f"{counted(len(failures), 'run')} failed:"]
+    lines += [f"  {each.run}  {shortened(each.error, 200)}" for each in failures[:FAILURES_SHOWN]]
     if len(failures) > FAILURES_SHOWN:
         lines.append(f"  and {len(failures) - FAILURES_SHOWN:,} more")
-    return "\n".join(
-        [
-            f"{counted(len(failures), 'run')} failed:",
-            *lines,
-            "What they printed is in runs/HASH/log.txt. To try them again: "
-            f"{Setting('retry_failed', True)}.",
-        ]
-    )
+    again = Setting("retry_failed", True)
+    lines.append(f"What they printed is in runs/HASH/log.txt. To try them again: {again}.")
+    return "\n".join(lines)
 
 
 class SweepLines:

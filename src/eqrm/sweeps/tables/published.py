@@ -86,16 +86,16 @@ def with_published(table: SweepTable) -> SweepTable:
 
 
 def _published_cells(table: SweepTable, numbers: Mapping[str, SweepCell]) -> tuple[SweepCell, ...]:
-    names = [name for name in numbers if name != AVERAGE]
+    nothing = SweepCell(None, printed="")
     if table.kind == QUANTILES:
-        matched = [column if column in numbers else None for column in table.columns]
-    elif table.kind == AVERAGES:
+        return tuple(numbers.get(column, nothing) for column in table.columns)
+    names = [name for name in numbers if name != AVERAGE]
+    if table.kind == AVERAGES:
         folded = {folded_name(name): name for name in names}
         matched = [folded.get(folded_name(column)) for column in table.columns[:-1]]
     else:
         matched = [matching_column(column, names) for column in table.columns[:-1]]
-    if table.kind != QUANTILES:  # an average is comparable where the same things are averaged
-        same = set(matched) == set(names) and len(matched) == len(names)
-        matched.append(AVERAGE if same else None)
-    nothing = SweepCell(None, printed="")
+    # An average is comparable where the same things are averaged.
+    same = set(matched) == set(names) and len(matched) == len(names)
+    matched.append(AVERAGE if same else None)
     return tuple(numbers.get(name or "", nothing) for name in matched)

@@ -89,9 +89,8 @@ def whole_files(folder: Path, without: Collection[str] = ()) -> Iterator[Path]:
                     raise  # else another process has made it meanwhile
         if movable and _exchanged(draft, folder, without):
             return
-        written = sorted(path for path in draft.rglob("*") if path.is_file())
         gone = {(folder / name).resolve() for name in without}
-        for path in written:
+        for path in sorted(filter(Path.is_file, draft.rglob("*"))):
             place = folder / path.relative_to(draft)
             place.parent.mkdir(exist_ok=True)
             os.replace(path, place)

@@ -18,7 +18,7 @@ from eqrm.files.plain import plain_values, read_as, with_value
 from eqrm.objectives.hyperparameters import LogUniformSpace
 from eqrm.predictors.registry import predictor_settings
 from eqrm.sweeps.plan import PlannedDataset, PlannedObjective, SweepPlan
-from eqrm.sweeps.protocols import protocol_run, protocol_spaces
+from eqrm.sweeps.protocols import domainbed_run, names_of, protocol_spaces
 from eqrm.sweeps.spaces import (
     HYPERPARAMETERS,
     Space,
@@ -72,7 +72,7 @@ class Configurations:
             own = {k: space_of(given, f"search.{k}") for k, given in method.search.items()}
             spaces = {setting_path(name): each for name, each in (declared | own).items()}
             return cls(base, spaces, grid=grid)
-        grid = {f"{HYPERPARAMETERS}.{name}": each for name, each in method.grid.items()}
+        grid = plan.grid | {f"{HYPERPARAMETERS}.{name}": each for name, each in method.grid.items()}
         minimised = read_as(ObjectiveConfig, base["objective"], "objective").make(num_domains=2)
         spaces = {path: space_of(given, f"search.{path}") for path, given in plan.search.items()}
         spaces |= {
@@ -92,14 +92,13 @@ class Configurations:
             for number, phase in enumerate(phases if recommended else ())
             for name, space in phase.search.items()
         }
-        return cls(
-            base, spaces, [plain_values(phase) for phase in phases], phase_spaces, plan.grid | grid
-        )
+        return cls(base, spaces, [plain_values(phase) for phase in phases], phase_spaces, grid)
 
     def drawn(self, key: Sequence[object]) -> dict[str, Any]:
         values = drawn(self.spaces, key)
         if self.phase_spaces:
-            steps = integer().check(values.get("steps", self.base.get("steps")), "run.steps")
+            steps: Any = values.get("steps", self.base.get("steps"))
+            integer().check(steps, "run.steps")
             values |= drawn_phases(self.phase_spaces, key, self._fixed_steps(), steps)
         return values
 
@@ -125,7 +124,8 @@ class Configurations:
                 "Use phases: single, or fix run.steps."
             )
         if lengths:
-            steps = integer().check(self.base.get("steps"), "run.steps")
+            steps: Any = self.base.get("steps")
+            integer().check(steps, "run.steps")
             most = (steps - self._fixed_steps() - 1) // len(lengths)
             for path in lengths:
                 found[path] = _at_most(found[path], most, path)
@@ -143,8 +143,8 @@ class Configurations:
 def base_configuration(plan: SweepPlan, dataset: PlannedDataset, method: Method) -> dict[str, Any]:
     """The configuration of a pair of dataset and method, before draws, splits and seeds."""
     content: dict[str, Any] = DEFAULTS
-    if isinstance(method, PlannedObjective):
-        content = _merged(content, protocol_run(plan, dataset, method))
+    if isinstance(method, PlannedObjective) and plan.protocol is not None:
+        content = _merged(content, domainbed_run(*names_of(dataset, method)))
     content = _merged(_merged(content, plan.run), dataset.run)
     data = content["data"]
     if isinstance(data, dict):

@@ -104,10 +104,9 @@ def checkpoints_of(metrics: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
             continue
         at = found.setdefault(line["step"], {"step": line["step"], "risks": {}, "accuracies": {}})
         at["risks"][line["split"]] = line["risks"]
-        if "accuracies" in line:
-            at["accuracies"][line["split"]] = line["accuracies"]
-        if "metrics" in line:
-            at.setdefault("metrics", {})[line["split"]] = line["metrics"]
+        for name in ("accuracies", "metrics"):
+            if name in line:
+                at.setdefault(name, {})[line["split"]] = line[name]
     return [found[step] for step in sorted(found)]
 
 

@@ -104,11 +104,6 @@ def with_protocol(content: Any) -> Any:
     return {**{name: NUMBERS[name] for name in kept}, **content, **presets}
 
 
-def protocol_run(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> Any:
-    """The configuration that the protocol of a plan gives a run; empty without a protocol."""
-    return {} if plan.protocol is None else domainbed_run(*_names(dataset, objective))
-
-
 def protocol_spaces(
     plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective, content: Any
 ) -> dict[str, Space]:
@@ -116,13 +111,14 @@ def protocol_spaces(
     if plan.protocol is None:
         return {}
     predictor = fields_of(content).get("predictor.name")
-    spaces = domainbed_spaces(*_names(dataset, objective), predictor)
+    spaces = domainbed_spaces(*names_of(dataset, objective), predictor)
     own = {*fields_of(plan.run), *fields_of(dataset.run), *plan.search}
     own |= {f"{HYPERPARAMETERS}.{each}" for each in objective.hyperparameters}
     return {path: space for path, space in spaces.items() if path not in own}
 
 
-def _names(dataset: PlannedDataset, objective: PlannedObjective) -> tuple[str, str]:
+def names_of(dataset: PlannedDataset, objective: PlannedObjective) -> tuple[str, str]:
+    """What the protocol goes by: the registered names."""
     return DATASETS.name_of(dataset.name), OBJECTIVES.name_of(objective.name)
 
 
@@ -162,7 +158,7 @@ def _changes_of_objective(objective: PlannedObjective) -> list[str]:
 def _changes(plan: SweepPlan, dataset: PlannedDataset, objective: PlannedObjective) -> list[str]:
     """Fields of the configuration, and spaces, that the plan sets in another way."""
     own = {**fields_of(plan.run), **fields_of(dataset.run)}
-    names = _names(dataset, objective)
+    names = names_of(dataset, objective)
     expected = fields_of(domainbed_run(*names))
     spaces = domainbed_spaces(*names, own.get("predictor.name", expected.get("predictor.name")))
     found = []

@@ -42,7 +42,7 @@ def draw_risks(judged: Evaluation, shown: list[str]) -> Figure:
     """The share of sources below each risk; where a curve crosses 0.9 is its quantile."""
     figure = new_figure(width=6.8, height=3.6)
     axes = figure.subplots()
-    every = np.concatenate([judged[name].risks for name in judged.predictors])
+    every = np.concatenate([judged[name].risks for name in judged.models])
     styles = zip(shown, ((INK, "--"), (shades(3)[0], "-"), (shades(3)[2], "-")), strict=True)
     for name, (colour, dashes) in styles:
         quantile = smooth_quantile(judged[name].risks, LEVEL)

@@ -180,7 +180,7 @@ SCENES = {
     "plan": Scene(
         (
             "eqrm plan",
-            "eqrm plan --alpha .75 --confidence .9 --domains 40 --predictors 3",
+            "eqrm plan --alpha .75 --confidence .9 --domains 40 --models 3",
             "eqrm plan --alpha .99 --json",
         )
     ),

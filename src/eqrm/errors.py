@@ -20,11 +20,9 @@ def _message(text: str) -> str:
 
 
 OPTIONS = {
-    "after": "test-after",
     "categories": "category",
     "domains": "domain",
     "features": "feature",
-    "last": "test-last",
     "losses": "loss",
     "missing_values": "missing-value",
     "predictions": "prediction",
@@ -50,9 +48,9 @@ def settings_as_options() -> Iterator[None]:
 class Setting:
     """A setting that a message names, with the value to give it: a keyword, or an option.
 
-    >>> advice = Setting("drop", ["blood pressure"]), Setting("resume", False), Setting("last")
+    >>> advice = Setting("drop", ["blood pressure"]), Setting("resume", False), Setting("test_last")
     >>> " ".join(map(str, advice))
-    "drop=['blood pressure'] resume=False last"
+    "drop=['blood pressure'] resume=False test_last"
     >>> with settings_as_options():
     ...     print(*advice, Setting("settings", {"steps": None}))
     --drop 'blood pressure' --no-resume --test-last --set steps=null

@@ -26,7 +26,7 @@ def _check_counts(found: Backtest, what: str) -> Check:
     wrong, rows = 0, [row for row in found.shares if row.kind == "plain"]
     for row in rows:
         each = next(w for w in found.windows(row.certify) if w.window.number == row.window)
-        past, later = np.sort(each.past[row.predictor]), each.later[row.predictor]
+        past, later = np.sort(each.past[row.model]), each.later[row.model]
         below = binom.cdf(np.arange(len(past)), len(past), row.level)  # P(at most k of them)
         bound = past[int(np.argmax(below >= found.plan.confidence - 1e-12))]
         wrong += row.within != int((later <= bound * (1.0 + 1e-12)).sum())
@@ -58,7 +58,7 @@ def _check_winter(found: Backtest) -> list[Check]:
         (row,) = (
             r
             for r in found.shares
-            if (r.certify, r.window, r.predictor, r.level) == (certify, last, ERM, 0.9)
+            if (r.certify, r.window, r.model, r.level) == (certify, last, ERM, 0.9)
         )
         checks.append(
             Check(

@@ -53,7 +53,7 @@ class FlightsBacktest(Study):
 
 def _answer(found: Backtest) -> str:
     """What became of the certificates, over the predictors that are not constant."""
-    level, trained = found.plan.headline, [p for p in found.predictors if p not in found.references]
+    level, trained = found.plan.headline, [p for p in found.models if p not in found.references]
     parts = []
     for certify in found.plan.certify:
         rows = [found.find(certify, name, "plain", level) for name in trained]
@@ -100,9 +100,9 @@ def _held_title(found: Backtest, what: str) -> str:
 
 def held(found: Backtest) -> list[list[str]]:
     """A line per number of days to certify on: shares over all windows, and the lowest."""
-    lines = [["certified on", "windows", "judged days", "expected", *found.predictors]]
+    lines = [["certified on", "windows", "judged days", "expected", *found.models]]
     for certify in found.plan.certify:
-        told = [found.find(certify, n, "plain", found.plan.headline) for n in found.predictors]
+        told = [found.find(certify, n, "plain", found.plan.headline) for n in found.models]
         rows = [row for row in told if row is not None]
         cells = [f"{percent(row.share)} (lowest {percent(row.lowest)})" for row in rows]
         first = rows[0]

@@ -58,7 +58,7 @@ def played(case: Case) -> dict[str, Any]:
     if decision is None:
         raise TypeError("a training has a decision")
     try:
-        certificate = found.evaluation.certificate(LEVEL, CONFIDENCE, predictor=decision.chosen)
+        certificate = found.evaluation.certificate(LEVEL, CONFIDENCE, model=decision.chosen)
         bound = certificate.bound
     except TooFewDomainsError:
         bound = None

@@ -291,7 +291,7 @@ KINDS = (
     Kind("evaluation", _write_evaluation, _watch, "plain", guarded=False),
     Kind("watch", _write_state, _read_state, "lines", state_file.FORMAT),
     Kind("sweep record", _write_record, _tabulate, "json", "eqrm run record 1"),
-    Kind("part", _write_part, _merge, "json", "eqrm part of an evaluation 1"),
+    Kind("part", _write_part, _merge, "json", "eqrm part of an evaluation 2"),
     Kind("correction", _write_correction, _correct, "plain", guarded=False),
     Kind("t.csv", lambda path: _write_bytes(path, _rows()), _table, "bytes", guarded=False),
     Kind("t.csv.gz", lambda path: _write_bytes(path, gzip.compress(_rows())), _table, "bytes"),

@@ -79,7 +79,7 @@ def evaluation(folder: Path) -> Floats:
     pd.DataFrame({"d": domains, "y": y, "p": p}).to_parquet(path, row_group_size=5_000)
     threads = int(os.environ["OMP_NUM_THREADS"])
     found = eqrm.evaluate(path, domains="d", target="y", predictions="p", threads=threads)
-    (measured,) = found.predictors.values()
+    (measured,) = found.models.values()
     bound = found.certificate(0.9).bound
     (folder / "table.txt").write_text(str(found.risk_table()), encoding="utf-8")
     return np.array([bound, *measured.risks])

@@ -126,7 +126,7 @@ def numbers() -> dict[str, object]:
     found["LinearQRM"] = eqrm.LinearQRM(0.9).fit(moments).coef_.tolist()
     plain = LogisticRegression().fit(X, y)
     judged = eqrm.evaluate_model(LogisticRegression(), X, y, groups, cv=5)
-    found["cross-fitted"] = judged.to_dict()["predictors"]
+    found["cross-fitted"] = judged.to_dict()["models"]
     corrected = eqrm.Recalibrated(plain, alpha=0.9).fit(X, y, groups)
     found["recalibrated"] = corrected.domain_risks_.tolist()
     return found

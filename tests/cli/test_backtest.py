@@ -75,9 +75,9 @@ def test_predictors_are_fitted_in_every_window_and_kept(
     command = ["backtest", str(table), *FITTED, *JUDGED, "--output", str(out)]
     code, printed, err = run(capsys, *command)
     assert (code, err) == (0, "")
-    assert "Predictors refitted on 30 domains, bounds from the next 40, judged on the 20" in printed
+    assert "Models refitted on 30 domains, bounds from the next 40, judged on the 20" in printed
     found = result(out)
-    assert found["predictors"] == [
+    assert found["models"] == [
         "base rate",
         "50/50 guess",
         "ERM",
@@ -114,7 +114,7 @@ def test_given_predictions_are_certified_without_fitting(
     losses = -(y * np.log(p) + (1 - y) * np.log(1 - p))
     risks = losses.groupby(frame["day"]).mean().to_numpy()
     bound = quantile_bound(risks[:60], 0.9).bound
-    rows = {(r["predictor"], r["level"]): r for r in result(out)["windows"] if r["window"] == 1}
+    rows = {(r["model"], r["level"]): r for r in result(out)["windows"] if r["window"] == 1}
     assert rows["mine", 0.9]["bound"] == pytest.approx(bound)
     assert rows["mine", 0.9]["within"] == int((risks[60:90] <= bound).sum())
     late = y.to_numpy().reshape(DAYS, ROWS).mean(axis=1)

@@ -75,7 +75,7 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
     out = tmp_path / "out"
     result = eqrm.train(tmp_path / "old.csv", "ill", "hospital", surrogate="eqrm")
     result.save(out)
-    names = list(json.loads((out / "evaluation.json").read_text())["predictors"])
+    names = list(json.loads((out / "evaluation.json").read_text())["models"])
     file = out / "evaluation.json"
     code, printed, err = run(capsys, "compare", f"x={out}", f"x={file}", "--format", "json")
     assert (code, err) == (0, "")
@@ -106,7 +106,7 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
         target=new.ill == "yes",
         predictions=result.predict(new, plain)["p_yes"].to_numpy(),
     )
-    assert mean["value"] == pytest.approx(by_hand["predictor"].risks.mean(), rel=1e-12)
+    assert mean["value"] == pytest.approx(by_hand["model"].risks.mean(), rel=1e-12)
 
 
 def test_what_is_missing_is_named_at_once(

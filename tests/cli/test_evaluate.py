@@ -29,7 +29,7 @@ def test_the_table_is_printed(parquet: Path, capsys: pytest.CaptureFixture[str])
     code, out, err = run(capsys, "evaluate", str(parquet), *PREDICTED)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "2 predictors measured by the log-loss of 1,500 examples in 12 domains."
+    assert lines[0] == "2 models measured by the log-loss of 1,500 examples in 12 domains."
     found = eqrm.evaluate(world(), domains="ward", target="y", predictions={"ERM": "erm"})
     assert found.risk_table().cells["ERM"][0].text in out
 
@@ -54,7 +54,7 @@ def test_an_aggregated_table_gives_the_same_output(
     frame = world()
     table = frame.groupby("hospital").loss.agg(["size", "mean", "var"]).reset_index()
     table.to_csv(parquet.parent / "domains.csv", index=False)
-    raw = run(capsys, "evaluate", str(parquet), "--domain", "hospital", "--loss", "predictor=loss")
+    raw = run(capsys, "evaluate", str(parquet), "--domain", "hospital", "--loss", "model=loss")
     options = ["--aggregated", "--count", "size", "--variance", "var", "--domain", "hospital"]
     again = run(capsys, "evaluate", str(parquet.parent / "domains.csv"), *options)
     assert raw[0] == 0
@@ -63,7 +63,7 @@ def test_an_aggregated_table_gives_the_same_output(
 
 @pytest.mark.parametrize(
     ("form", "sign"),
-    [("markdown", "|---|"), ("latex", r"\toprule"), ("csv", "predictor,statistic"), ("text", "*")],
+    [("markdown", "|---|"), ("latex", r"\toprule"), ("csv", "model,statistic"), ("text", "*")],
 )
 def test_every_format_is_written_to_a_file(
     form: str,
@@ -90,7 +90,7 @@ def test_files_are_compared(parquet: Path, capsys: pytest.CaptureFixture[str]) -
     other = as_csv(world().assign(loss=lambda f: f.loss + 1), parquet.parent)
     arguments = ["--domain", "ward", "--loss", "A=loss", "--compare", f"B={other}"]
     _, out, _ = run(capsys, "evaluate", str(parquet), *arguments, "--format", "json")
-    content = json.loads(out)["predictors"]
+    content = json.loads(out)["models"]
     assert list(content) == ["A", "B"]
     np.testing.assert_allclose(
         content["B"]["risks"], np.array(content["A"]["risks"]) + 1, rtol=1e-12
@@ -123,7 +123,7 @@ def test_figures_are_written(parquet: Path, capsys: pytest.CaptureFixture[str]) 
         (["--domain", "ward", "--loss", "loss", "--threads", "0"], "from 1 to 1,024"),
         (["--domain", "ward", "--loss", "loss", "--report", "table.txt"], "are the same file"),
         (["--domain", "ward", "--loss", "loss", "--output", "measured.parquet"], "holds the data"),
-        (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "predictors are called 'a'"),
+        (["--domain", "ward", "--loss", "a=loss", "--loss", "a=erm"], "models are called 'a'"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_nothing(

@@ -58,8 +58,8 @@ def content(capsys: pytest.CaptureFixture[str], file: str, *options: str) -> dic
     return json.loads(out)
 
 
-def pooled(found: dict, predictor: str) -> float:
-    return found["metrics"][predictor]["pooled"]
+def pooled(found: dict, model: str) -> float:
+    return found["metrics"][model]["pooled"]
 
 
 def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,8 +72,8 @@ def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFi
         predictions={"ERM": "erm", "eqrm": "eqrm"},
     )
     wanted_content = wanted.to_dict()
-    assert {key: found[key] for key in ("loss", "predictors", "seen", "metrics")} == {
-        key: wanted_content[key] for key in ("loss", "predictors", "seen", "metrics")
+    assert {key: found[key] for key in ("loss", "models", "seen", "metrics")} == {
+        key: wanted_content[key] for key in ("loss", "models", "seen", "metrics")
     }
     assert found["risk_table"] == wanted.risk_table(confidence=0.9).to_dict()
 

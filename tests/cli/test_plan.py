@@ -74,7 +74,7 @@ def test_json_holds_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None
         (["--confidence", "95"], "strictly between 0 and 1"),
         (["--domains", "1"], "at least 2"),
         (["--slack", "0.3"], "slack"),
-        (["--predictors", "0"], "predictors"),
+        (["--models", "0"], "models"),
     ],
 )
 def test_a_mistake_is_one_line(

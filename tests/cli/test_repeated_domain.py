@@ -44,7 +44,7 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     code, printed, err = run(capsys, "train", str(known), *SEVERAL, *options)
     assert code == 0, err
     assert "24 domains" in printed
-    judged = json.loads((out / "evaluation.json").read_text())["predictors"]
+    judged = json.loads((out / "evaluation.json").read_text())["models"]
     trained = set(next(iter(judged.values()))["domains"])
     assert len(trained) == 24
     assert trained < set(NAMES)
@@ -53,5 +53,5 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     given = ["--target", "y", "--prediction", "p_1", "--format", "json", "--no-references"]
     code, printed, _ = run(capsys, "evaluate", str(predicted), *SEVERAL, *given)
     assert code == 0
-    found = json.loads(printed)["predictors"]["p_1"]["domains"]
+    found = json.loads(printed)["models"]["p_1"]["domains"]
     assert set(found) == set(NAMES) - trained  # the others were seen in training

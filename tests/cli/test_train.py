@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(folder: Path) -> None:
     """The same folds, cross-fitted by :func:`eqrm.evaluate_model`."""
-    table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["predictor", "statistic"])
+    table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["model", "statistic"])
     encoder = eqrm.load(folder / "out").models["logistic, plain"].preprocessor.encoder
     frame = hospitals()
     X = encoder.transform({name: frame[name].to_numpy() for name in ("age", "scan", "ward")})
@@ -66,7 +66,7 @@ def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(
     )
     assert (code, err) == (0, "")
     assert "certificate from 40 hospitals kept aside, of this model)" in said
-    kept = json.loads((out / "kept-aside.json").read_text())["predictors"]
+    kept = json.loads((out / "kept-aside.json").read_text())["models"]
     listed = json.loads((out / "files.json").read_text())["models"]
     assert set(kept) == set(listed)
     for name, file in listed.items():

@@ -61,7 +61,7 @@ def trained(
     assert (code, err) == (0, "")
     aside = out / "kept-aside.json"
     found = json.loads((aside if aside.exists() else out / "evaluation.json").read_text())
-    domains = next(iter(found["predictors"].values()))["domains"]
+    domains = next(iter(found["models"].values()))["domains"]
     words = " ".join((out / "summary.txt").read_text().split())
     return words, [str(name) for name in domains], out
 
@@ -87,7 +87,7 @@ def test_later_domains_are_kept_aside_by_a_column(
         f"'{left_out}'."
     ) in said
     assert "The order column 'date' is not used as a feature" in said
-    judged = json.loads((out / "evaluation.json").read_text())["predictors"]["linear, plain"]
+    judged = json.loads((out / "evaluation.json").read_text())["models"]["linear, plain"]
     assert set(judged["domains"]) < set(before.index)
     assert eqrm.load_model(out / "models" / "linear-plain.safetensors").n_features_in_ == 1
     model = eqrm.load(out).models["linear, plain"]

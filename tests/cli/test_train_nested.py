@@ -57,7 +57,7 @@ def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
     code, _, err = run(capsys, "train", str(folder / "train.csv"), *options)
     assert (code, err) == (0, "")
     content = json.loads((out / "kept-aside.json").read_text())
-    domains = content["predictors"]["logistic, plain"]["domains"]
+    domains = content["models"]["logistic, plain"]["domains"]
     held_out = {name.split(" | ")[0] for name in domains}
     assert len(held_out) == 32
     wards = frame[frame["hospital"].isin(held_out)].groupby(["hospital", "ward"])
@@ -104,5 +104,5 @@ def test_no_ward_is_judged_by_a_model_of_its_hospital(folder: Path) -> None:
     found = train_prepared(compared.prepared, plan)
     assert len(found.evaluation.domains) == len(table.domain_names)
     assert found.evaluation.nesting is not None
-    bound = found.evaluation.certificate(0.9, predictor="logistic, plain")
+    bound = found.evaluation.certificate(0.9, model="logistic, plain")
     assert "of new members (ward) of similar size in new groups (hospital)" in bound.sentence

@@ -140,7 +140,7 @@ def test_with_one_domain_xgboost_boosts_as_with_its_own_objective(
     own = xgboost_margins(X, y, weight=weight, objective=objective, base_score=base_score)
     zeros = np.zeros(len(y), int)
     make = eqrm.estimators.xgboost_objective
-    ours = xgboost_margins(X, y, lambda d: make({d: zeros}, loss=loss), weight, base_score=0.0)
+    ours = xgboost_margins(X, y, lambda d: make({d: zeros}, metric=loss), weight, base_score=0.0)
     np.testing.assert_allclose(ours, own, atol=1e-4)
 
 
@@ -155,7 +155,7 @@ def test_with_one_domain_lightgbm_boosts_as_with_its_own_objective(
     own = lightgbm_margins(X, y, name, weight, boost_from_average=False, **more)
     zeros, loss = np.zeros(len(y), int), "squared" if name == "regression" else "log-loss"
     make = eqrm.estimators.lightgbm_objective
-    ours = lightgbm_margins(X, y, lambda d: make({d: zeros}, loss=loss, **more), weight, **more)
+    ours = lightgbm_margins(X, y, lambda d: make({d: zeros}, metric=loss, **more), weight, **more)
     np.testing.assert_allclose(ours, own, atol=1e-4)
 
 

@@ -14,7 +14,7 @@ LONG = "a" * 10_000
 
 
 def world(rows: int = 1500, seed: int = 0) -> pd.DataFrame:
-    """Labels, two predictors' probabilities, and the log-loss of the first, by hospital."""
+    """Labels, two models' probabilities, and the log-loss of the first, by hospital."""
     generator = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {

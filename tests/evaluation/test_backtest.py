@@ -119,7 +119,7 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
     rows = NumberedDomains(np.tile(np.arange(100), 2), numbered.domains)
     ordered = OrderedDomains.of(rows, times, "date")
     windows = windows_of(plan, ordered)
-    risks = {"model": numbered["predictor"].risks}
+    risks = {"model": numbered["model"].risks}
     found = judged_backtest(plan, ordered, windows, lambda w: risks, "loss")
     said = " ".join(found.notes)
     assert "Window 1: 18 domains to certify on are too few for the bound 'plain'" in said
@@ -140,7 +140,14 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
             ["no number is enough: use a longer half_life"],
         ),
         (
-            {"certify": 0, "judge": -1, "gap": -1, "step": 0, "bounds": ["spell"], "levels": [2]},
+            {
+                "certify": 0,
+                "judge": -1,
+                "gap": -1,
+                "step": 0,
+                "bounds": ["spell"],
+                "quantiles": [2],
+            },
             [
                 "certify must be",
                 "judge must be",
@@ -154,7 +161,10 @@ def test_a_window_that_is_too_short_for_a_bound_is_named_with_the_number_needed(
         ({"half_life": -5, "bounds": ["recent"]}, ["half_life must be"]),
         ({"refit": "evry-window"}, ["Did you mean 'every-window'?"]),
         ({"refit": "never", "expanding": True}, ["expanding has no effect"]),
-        ({"confidence": 1.0, "levels": [], "certify": []}, ["confidence must", "one level", "one"]),
+        (
+            {"confidence": 1.0, "quantiles": [], "certify": []},
+            ["confidence must", "one level", "one"],
+        ),
     ],
 )
 def test_settings_are_refused_all_at_once(settings: dict[str, Any], words: list[str]) -> None:
@@ -185,8 +195,8 @@ def test_csv_json_picture_and_page_hold_the_same_shares(tmp_path: Path) -> None:
     data = backtest_content(found)
     held = [row.share for row in found.shares if (row.kind, row.level) == ("plain", 0.9)]
     assert [share for part in data["sizes"][0]["shares"] for share in part] == held
-    assert repr(found) == "<Backtest: 2 predictors, 3 windows>"
+    assert repr(found) == "<Backtest: 2 models, 3 windows>"
     assert "online: adapted after every judged domain" in str(found)
     low = [row for row in found.pooled if (row.kind, row.level) == ("online", 0.9)]
-    told = [f"{row.predictor} {100 * row.share:.1f}%" for row in low if row.share < 0.9]
+    told = [f"{row.model} {100 * row.share:.1f}%" for row in low if row.share < 0.9]
     assert f"over all windows, bound 'online': {told[0]}" in str(found)

@@ -47,10 +47,10 @@ def test_the_plan_puts_the_practical_number_next_to_the_papers() -> None:
 
 
 def test_several_predictors_share_the_confidence() -> None:
-    plan = domain_plan(0.9, 0.95, predictors=20)
+    plan = domain_plan(0.9, 0.95, models=20)
     assert plan.domains == math.ceil(math.log(0.05 / 20) / math.log(0.9))
-    assert plan.paper.predictors == 20
-    assert "20 predictors at once" in plan.sentence
+    assert plan.paper.models == 20
+    assert "20 models at once" in plan.sentence
 
 
 @pytest.mark.parametrize("slack", [0.05, 0.02, 0.005])
@@ -72,7 +72,7 @@ def test_slack_and_predictors_have_a_range() -> None:
     for slack in (0.99e-4, 0.2, float("nan")):
         with pytest.raises(SettingError, match="slack must be"):
             domain_plan(0.9, slack=slack)
-    with pytest.raises(SettingError, match="confidence for each predictor must be"):
-        domain_plan(0.9, 1 - 1e-15, predictors=1_000_000)
-    with pytest.raises(SettingError, match="predictors must be an integer from 1 to 1,000,000"):
-        domain_plan(0.9, predictors=10**400)
+    with pytest.raises(SettingError, match="confidence for each model must be"):
+        domain_plan(0.9, 1 - 1e-15, models=1_000_000)
+    with pytest.raises(SettingError, match="models must be an integer from 1 to 1,000,000"):
+        domain_plan(0.9, models=10**400)

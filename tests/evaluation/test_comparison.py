@@ -148,7 +148,7 @@ def test_pairing_makes_a_small_difference_clear() -> None:
     shuffled = paired_differences(first, generator.permutation(second), [0.9])
     assert not shuffled[0].clear
     assert "No clear difference" in shuffled[0].sentence
-    assert "The second predictor has the lower mean of risk" in paired[0].sentence
+    assert "The second model has the lower mean of risk" in paired[0].sentence
 
 
 def test_ends_that_nothing_supports_are_open_and_say_how_many_domains_they_need() -> None:

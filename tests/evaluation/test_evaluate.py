@@ -54,9 +54,9 @@ def test_predictions_are_measured_as_pandas_measures_them(
 def test_words_can_be_labels_and_names_of_files_are_not(tmp_path: Path) -> None:
     answers, domains = ["yes", "no", "no", "yes"], ["a", "a", "b", "b"]
     found = eqrm.evaluate(answers, np.array(["yes", "no", "yes", "yes"]), domains, metric="0-1")
-    assert found["predictor"].risks.tolist() == [0.0, 0.5]
+    assert found["model"].risks.tolist() == [0.0, 0.5]
     (tmp_path / "a.csv").write_text("site,p\na,0.5\n")
-    with pytest.raises(SettingError, match="labels"):
+    with pytest.raises(SettingError, match="target"):
         eqrm.evaluate([str(tmp_path / "a.csv")], ["p"], "site")
 
 
@@ -111,7 +111,7 @@ def test_files_read_one_by_one_give_what_all_together_give(
     first.iloc[:0].to_parquet(tmp_path / "part-3.parquet")  # a file without rows is no domain
     if other_schema:
         first.assign(ward=first.ward.astype("int8")).to_parquet(tmp_path / "part-1.parquet")
-    asked: dict[str, Any] = {"labels": "y", "predictions": ["erm", "eqrm"], "metric": "log-loss"}
+    asked: dict[str, Any] = {"target": "y", "predictions": ["erm", "eqrm"], "metric": "log-loss"}
     queries = []
     fetched = TableFiles.fetched
     monkeypatch.setattr(
@@ -166,7 +166,7 @@ def test_probabilities_of_several_classes(metric: str, route: str, tmp_path: Pat
             metric=metric,
         )
     wanted = pd.Series(losses).groupby(domains).agg(["count", "mean", "var"])
-    assert_same(next(iter(found.predictors.values())), wanted, 1e-12)
+    assert_same(next(iter(found.models.values())), wanted, 1e-12)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -199,10 +199,10 @@ def test_the_table_per_domain_gives_the_same_evaluation(route: str, tmp_path: Pa
         ROUTES[route](table, tmp_path / "tables"),
         domains="hospital",
         aggregated=True,
-        predictor="model",
+        model="model",
     )
-    assert set(found.predictors) == set(raw.predictors)
-    for name, risks in raw.predictors.items():
+    assert set(found.models) == set(raw.models)
+    for name, risks in raw.models.items():
         assert found[name].domains == risks.domains
         assert found[name].counts.tolist() == risks.counts.tolist()
         np.testing.assert_allclose(found[name].risks, risks.risks, rtol=1e-13)
@@ -220,9 +220,9 @@ def test_rows_of_one_domain_are_merged_to_what_all_examples_give(
     data = ROUTES[route](shards.reset_index(), tmp_path)
     found = eqrm.evaluate(data, domains="ward", aggregated=True)
     wanted = by_pandas(frame, frame.loss - 1e6, "ward")
-    assert found["predictor"].counts.tolist() == wanted["count"].tolist()
-    np.testing.assert_allclose(found["predictor"].risks - 1e6, wanted["mean"], rtol=1e-8)
-    np.testing.assert_allclose(found["predictor"].variances, wanted["var"], rtol=1e-7)
+    assert found["model"].counts.tolist() == wanted["count"].tolist()
+    np.testing.assert_allclose(found["model"].risks - 1e6, wanted["mean"], rtol=1e-8)
+    np.testing.assert_allclose(found["model"].variances, wanted["var"], rtol=1e-7)
 
 
 def test_rows_of_several_predictors_are_not_taken_for_parts_of_one() -> None:
@@ -230,16 +230,16 @@ def test_rows_of_several_predictors_are_not_taken_for_parts_of_one() -> None:
         {"d": ["a", "b"] * 2, "n": [7, 9] * 2, "mean": [0.1, 0.2, 0.3, 0.4], "variance": 0.5}
     )
     question = {"domains": "d", "aggregated": True}
-    with pytest.raises(eqrm.errors.DomainDataError, match=r"as if 2 predictors.*predictor="):
+    with pytest.raises(eqrm.errors.DomainDataError, match=r"as if 2 models.*model="):
         eqrm.evaluate(table, **question)
     table["model"] = "A"
-    found = eqrm.evaluate(table, predictor="model", **question)
+    found = eqrm.evaluate(table, model="model", **question)
     assert found["A"].counts.tolist() == [14, 18]
     np.testing.assert_allclose(found["A"].risks, [0.2, 0.3])
     copied = pd.concat([table, table])
     with pytest.raises(eqrm.errors.DomainDataError, match="Every row occurs more than once"):
-        eqrm.evaluate(copied, predictor="model", **question)
-    assert eqrm.evaluate(copied[:7], predictor="model", **question)["A"].counts.sum() == 55
+        eqrm.evaluate(copied, model="model", **question)
+    assert eqrm.evaluate(copied[:7], model="model", **question)["A"].counts.sum() == 55
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -263,7 +263,7 @@ def test_clip_bounds_the_log_loss() -> None:
     found = eqrm.evaluate(
         domains=[0, 0, 1], target=[1, 0, 1], predictions=[0.0, 0.0, 1.0], clip=1e-3
     )
-    assert found["predictor"].risks == pytest.approx(
+    assert found["model"].risks == pytest.approx(
         [(np.log(1000) - np.log(0.999)) / 2, -np.log(0.999)]
     )
     assert found.bounds == pytest.approx((0.0, np.log(1000)))

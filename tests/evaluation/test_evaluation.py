@@ -24,8 +24,8 @@ def measured(risks: Any, counts: Any = 100, variances: Any = 0.01, names: Any = 
     return MeasuredRisks.of(names, full[0], risks, full[1])
 
 
-def evaluation(bounds: tuple[float, float] | None = None, **predictors: Any) -> eqrm.Evaluation:
-    return eqrm.Evaluation(predictors, "loss", bounds)
+def evaluation(bounds: tuple[float, float] | None = None, **models: Any) -> eqrm.Evaluation:
+    return eqrm.Evaluation(models, "loss", bounds)
 
 
 RISKS = np.random.default_rng(0).beta(2, 5, 200)
@@ -35,12 +35,12 @@ def test_certificates_are_those_of_the_predictor_asked_for() -> None:
     found = evaluation(A=measured(RISKS), B=measured(RISKS / 2))
     rank = int(stats.binom.ppf(0.95, 200, 0.9)) + 1
     assert found.certificate().bound == np.sort(RISKS)[rank - 1]
-    assert found.certificate(predictor="B").bound == np.sort(RISKS)[rank - 1] / 2
+    assert found.certificate(model="B").bound == np.sort(RISKS)[rank - 1] / 2
     share = found.certificate(threshold=0.5).bound
     below = int((RISKS <= 0.5).sum())
     assert share == pytest.approx(stats.beta.ppf(0.05, below, 201 - below))
-    with pytest.raises(SettingError, match="Unknown predictor 'C'"):
-        found.certificate(predictor="C")
+    with pytest.raises(SettingError, match="Unknown model 'C'"):
+        found.certificate(model="C")
 
 
 def test_true_risks_need_bounds_and_lie_above_the_measured_ones() -> None:
@@ -103,7 +103,7 @@ def test_duckdb_draws_nothing_into_the_output(tmp_path: Any) -> None:
         ({"loss": ["x"]}, "some values are wrong"),
         ({"bounds": [0.0, 0.001]}, "losses are said to be between 0 and 0.001, and the risks of"),
         ({"bounds": 3}, "damaged"),
-        ({"predictors": [1]}, "damaged"),
+        ({"models": [1]}, "damaged"),
     ],
 )
 def test_forged_evaluations_are_refused(changes: dict[str, object], complaint: str) -> None:

@@ -35,9 +35,9 @@ def test_an_evaluation_shows_its_sentence_and_its_table() -> None:
 def test_a_frame_of_risks_has_a_row_per_predictor_and_domain() -> None:
     found = _evaluation()
     frame = found.to_frame()
-    assert list(frame) == ["predictor", "domain", "risk", "examples", "variance"]
+    assert list(frame) == ["model", "domain", "risk", "examples", "variance"]
     assert len(frame) == 120
-    risks = frame[frame.predictor == "ERM"].set_index("domain").risk
+    risks = frame[frame.model == "ERM"].set_index("domain").risk
     assert risks.to_dict() == dict(zip(found.domains, found["ERM"].risks.tolist(), strict=True))
 
 

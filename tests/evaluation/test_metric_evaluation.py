@@ -76,10 +76,10 @@ def test_a_mean_is_not_bounded_beyond_the_range_of_the_metric():
     found = eqrm.evaluate(
         metric="accuracy", domains=np.arange(80) // 2, target=labels, predictions=predicted
     )
-    cell = found.means(0.999)["predictor"]
+    cell = found.means(0.999)["model"]
     assert cell.value == pytest.approx(1 - 1.5 / 40)
     assert cell.high is None or cell.high <= 1.0
-    assert found.means()["predictor"].high == 1.0
+    assert found.means()["model"].high == 1.0
 
 
 def test_with_one_domain_the_refusal_has_the_pooled_value():

@@ -65,14 +65,14 @@ def test_domains_that_are_numbers_in_one_file_are_paired_with_texts_in_another(
     assert found["B"].risks.tolist() == [5.0, 6.0]
 
 
-BINARY = {"domains": WARDS, "labels": [1, 0, 1, 0]}
+BINARY = {"domains": WARDS, "target": [1, 0, 1, 0]}
 
 
 @pytest.mark.parametrize(
     ("question", "complaint"),
     [
         ({"domains": WARDS, "losses": [[1.0], [2.0, 3.0], [3.0], [4.0]]}, "different lengths"),
-        ({"domains": WARDS, "losses": {}}, "No predictor"),
+        ({"domains": WARDS, "losses": {}}, "No model"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": (0, math.inf)}, "two finite numbers"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": (1, 0)}, "two finite numbers"),
         ({"domains": WARDS, "losses": LOSSES, "bounds": 1}, "two finite numbers"),
@@ -107,7 +107,7 @@ def test_risks_of_any_size_have_a_table_and_a_report(
         domains=[i % 40 for i in range(160)], losses=[sign * scale * factor for factor in shape]
     )
     assert found.risk_table().to_text()
-    assert math.isfinite(found.noise["predictor"].tail_noise_share)  # type: ignore[union-attr]
+    assert math.isfinite(found.noise["model"].tail_noise_share)  # type: ignore[union-attr]
     write_report(found, tmp_path / "report.html")
     bound = found.certificate(0.9)
     assert float(rounded_up(bound.bound)) >= bound.bound - 1e-12 * abs(bound.bound)
@@ -116,7 +116,7 @@ def test_risks_of_any_size_have_a_table_and_a_report(
 def test_a_frame_may_hold_the_probabilities_of_classes_as_lists(tmp_path: Path) -> None:
     frame = pd.DataFrame({"d": WARDS, "y": [0, 1, 1, 0], "p": [[0.25, 0.75], [0.5, 0.5]] * 2})
     frame.to_parquet(tmp_path / "p.parquet")
-    question = {"domains": "d", "labels": "y", "predictions": "p"}
+    question = {"domains": "d", "target": "y", "predictions": "p"}
     of_file = eqrm.evaluate(tmp_path / "p.parquet", **question)
     for table in (frame, pd.read_parquet(tmp_path / "p.parquet")):
         assert eqrm.evaluate(table, **question).to_dict() == of_file.to_dict()
@@ -151,5 +151,5 @@ def test_a_row_per_domain_without_its_predictor_is_refused(in_file: bool, tmp_pa
     )
     frame.to_csv(tmp_path / "t.csv", index=False)
     data = tmp_path / "t.csv" if in_file else frame
-    with pytest.raises(DomainDataError, match="The predictor of row 3 is missing"):
-        eqrm.evaluate(data, domains="d", aggregated=True, predictor="m")
+    with pytest.raises(DomainDataError, match="The model of row 3 is missing"):
+        eqrm.evaluate(data, domains="d", aggregated=True, model="m")

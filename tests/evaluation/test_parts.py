@@ -59,9 +59,9 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def same_numbers(merged: Evaluation, whole: Evaluation) -> bool:
-    assert list(merged.predictors) == list(whole.predictors)
+    assert list(merged.models) == list(whole.models)
     assert (merged.loss, merged.bounds) == (whole.loss, whole.bounds)
-    for name, expected in whole.predictors.items():
+    for name, expected in whole.models.items():
         found = merged[name]
         assert found.domains == expected.domains
         assert found.counts.tolist() == expected.counts.tolist()
@@ -72,11 +72,11 @@ def same_numbers(merged: Evaluation, whole: Evaluation) -> bool:
 
 CASES: dict[str, dict[str, Any]] = {
     "losses": {"losses": "loss"},
-    "log-loss": {"labels": "late", "predictions": {"ERM": "p", "EQRM": "q"}},
-    "brier of classes": {"labels": "late", "predictions": "p_{class}", "metric": "brier"},
-    "0-1": {"labels": "late", "predictions": "p", "metric": "0-1"},
-    "squared": {"labels": "delay", "predictions": "guess", "metric": "squared"},
-    "clipped": {"labels": "late", "predictions": "p", "clip": 0.1},
+    "log-loss": {"target": "late", "predictions": {"ERM": "p", "EQRM": "q"}},
+    "brier of classes": {"target": "late", "predictions": "p_{class}", "metric": "brier"},
+    "0-1": {"target": "late", "predictions": "p", "metric": "0-1"},
+    "squared": {"target": "delay", "predictions": "guess", "metric": "squared"},
+    "clipped": {"target": "late", "predictions": "p", "clip": 0.1},
 }
 
 
@@ -118,7 +118,7 @@ def test_a_table_per_domain_and_files_per_predictor_have_parts_too(
         table.to_csv(paths[-1], index=False)
     parts = [evaluate_part(path, domains="day", aggregated=True) for path in paths]
     whole = eqrm.evaluate(list(shards), domains="day", losses="loss")
-    found = merge_parts(parts)["predictor"]
+    found = merge_parts(parts)["model"]
     assert found.counts.tolist() == whole["loss"].counts.tolist()
     np.testing.assert_allclose(found.risks, whole["loss"].risks, rtol=1e-13)
     pairs = [{"a": shard, "b": shard} for shard in shards]
@@ -129,7 +129,7 @@ def test_a_table_per_domain_and_files_per_predictor_have_parts_too(
 def test_a_part_may_have_no_prediction_that_is_right_but_not_the_whole(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("d,y,c\n1,cat,dog\n2,dog,cat\n")
     (tmp_path / "b.csv").write_text("d,y,c\n1,cat,cat\n2,dog,cat\n")
-    given = {"domains": "d", "labels": "y", "predictions": "c", "metric": "0-1"}
+    given = {"domains": "d", "target": "y", "predictions": "c", "metric": "0-1"}
     wrong, right = (evaluate_part(tmp_path / name, **given) for name in ("a.csv", "b.csv"))
     assert merge_parts([wrong, right])["c"].risks.tolist() == [0.5, 1.0]
     with pytest.raises(DomainDataError, match="no prediction equals its label"):
@@ -139,7 +139,7 @@ def test_a_part_may_have_no_prediction_that_is_right_but_not_the_whole(tmp_path:
 def test_what_does_not_belong_together_is_refused_with_all_problems(
     shards: list[Path], tmp_path: Path
 ) -> None:
-    both = {"domains": "day", "labels": "late", "predictions": {"ERM": "p", "EQRM": "q"}}
+    both = {"domains": "day", "target": "late", "predictions": {"ERM": "p", "EQRM": "q"}}
     first = evaluate_part(shards[0], **both)
     again = evaluate_part(shards[0], **both)
     copy = shutil.copy(shards[0], tmp_path / "copy.parquet")
@@ -150,13 +150,13 @@ def test_what_does_not_belong_together_is_refused_with_all_problems(
         with pytest.raises(DomainDataError, match=r"in two parts, shard-0\.parquet and .*once"):
             merge_parts([first, twice])
     for pair in ([first, lacking], [lacking, first]):
-        with pytest.raises(DomainDataError, match=r"shard-2\.parquet has no predictor 'EQRM'"):
+        with pytest.raises(DomainDataError, match=r"shard-2\.parquet has no model 'EQRM'"):
             merge_parts(pair)
     with pytest.raises(DomainDataError, match=r"measures metric 'brier', but .* 'log-loss'"):
         merge_parts([first, other])
     with pytest.raises(DomainDataError) as refusal:
         merge_parts([first, again, lacking, other])
-    assert all(words in str(refusal.value) for words in ("once", "no predictor", "brier"))
+    assert all(words in str(refusal.value) for words in ("once", "no model", "brier"))
     with pytest.raises(SettingError, match="No part was given"):
         merge_parts([])
     with pytest.raises(DomainDataError, match="At least two domains"):
@@ -177,7 +177,7 @@ def test_all_problems_of_parts_in_files_are_listed_at_once(
     whole = (folder / "d.json").read_text(encoding="utf-8")
     (folder / "a.json").write_text(whole[:-30], encoding="utf-8")  # the first of them
     (folder / "e.json").write_text("[]", encoding="utf-8")
-    write_checked_json(folder / "f.json", "eqrm part of an evaluation 1", {"labels": None})
+    write_checked_json(folder / "f.json", "eqrm part of an evaluation 2", {"labels": None})
     part = replace(EvaluatedPart.read(folder / "d.json"), sources={"other": "other"})
     replace(part, measures={**part.measures, "domains": ["week"]}).write(folder / "g.json")
     code, _, err = run(capsys, "evaluate", "--merge", str(folder))
@@ -228,12 +228,12 @@ def test_the_mean_of_numbers_is_the_same_of_parts_with_a_row_of_each_domain(tmp_
     rng = np.random.default_rng(0)
     shop = np.tile(np.arange(30), 4)  # the files below have one row of each shop
     frame = pd.DataFrame({"shop": shop, "sold": rng.normal(20.0, 3.0, 120), "guess": 20.0})
-    named = {"domains": "shop", "labels": "sold", "predictions": "guess", "metric": "squared"}
+    named = {"domains": "shop", "target": "sold", "predictions": "guess", "metric": "squared"}
     paths = [tmp_path / f"{number}.parquet" for number in range(4)]
     for number, path in enumerate(paths):
         frame.iloc[30 * number : 30 * (number + 1)].to_parquet(path)
     parts = [evaluate_part(path, **named, references=True) for path in paths]
-    assert all(part.labels.domains == part.predictors["guess"].domains for part in parts)
+    assert all(part.labels.domains == part.models["guess"].domains for part in parts)
     both = eqrm.evaluate(frame, **named, references=True), merge_parts(parts)
     whole, merged = (each.references.risks["constant (mean)"].risks for each in both)  # type: ignore[union-attr]
     np.testing.assert_allclose(merged, whole, rtol=1e-12)

@@ -43,7 +43,7 @@ def rows(domains: int = 40, each: int = 60, spread: float = 0.5, seed: int = 0) 
 
 
 def found(frame: Any, **given: Any) -> eqrm.Evaluation:
-    given = {"labels": "y", "predictions": ["sure", "fair"], "references": True, **given}
+    given = {"target": "y", "predictions": ["sure", "fair"], "references": True, **given}
     return eqrm.evaluate(frame, domains="day", **given)
 
 
@@ -126,11 +126,11 @@ def test_several_classes(form: str, tmp_path: Path) -> None:
     scores = rng.normal(size=(800, 3)) * 2.0
     label = (scores / 3.0 + rng.gumbel(size=scores.shape)).argmax(axis=1)
     p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    given: dict[str, Any] = {"labels": "y", "references": True, "domains": "day"}
+    given: dict[str, Any] = {"target": "y", "references": True, "domains": "day"}
     frame = pd.DataFrame({"day": day, "y": label, "p": list(p)})
     path = tmp_path / "rows.parquet"
     if form == "arrays":
-        given |= {"domains": day, "labels": label, "predictions": {"p": p}}
+        given |= {"domains": day, "target": label, "predictions": {"p": p}}
         got = eqrm.evaluate(**given).references
     else:
         if form == "lists":
@@ -257,9 +257,9 @@ class TestWhereTheyAreShown:
         assert "| *sure recalibrated* |" in table.to_markdown()
         assert table.to_latex().count(r"\midrule") == 2
         lines = pd.read_csv(__import__("io").StringIO(table.to_csv()))
-        named = set(lines[lines.reference == 1].predictor)
+        named = set(lines[lines.reference == 1].model)
         assert named == set(evaluation.references.risks)  # type: ignore[union-attr]
-        auc = lines[(lines.predictor == "fair") & (lines.statistic == "AUC")].value.item()
+        auc = lines[(lines.model == "fair") & (lines.statistic == "AUC")].value.item()
         assert auc == evaluation.references.skills["fair"].ranking  # type: ignore[union-attr]
         assert set(table.to_dict()["references"]) == named
         assert set(table.cells) == {"sure", "fair"}

@@ -14,7 +14,7 @@ import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError
 from evaluation.routes import ROUTES, as_csv, as_parquet, world
 
-PREDICTED = {"domains": "ward", "labels": "y", "predictions": "erm"}
+PREDICTED = {"domains": "ward", "target": "y", "predictions": "erm"}
 GIVEN = {"domains": "ward", "losses": "loss"}
 
 
@@ -76,7 +76,7 @@ def test_a_missing_domain_is_refused(route: str, tmp_path: Path) -> None:
     ("question", "wrong", "meant"),
     [
         ({**GIVEN, "domains": "Wrad"}, "Wrad", "ward"),
-        ({**PREDICTED, "labels": "yy"}, "yy", None),
+        ({**PREDICTED, "target": "yy"}, "yy", None),
         ({**PREDICTED, "predictions": "eqmr"}, "eqmr", "eqrm"),
         ({"domains": "hospitl", "aggregated": True}, "hospitl", "hospital"),
     ],
@@ -138,8 +138,8 @@ def test_a_file_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) ->
     [
         ({"losses": "loss"}, "Specify the domain"),
         ({"domains": "ward"}, "either losses"),
-        ({"domains": "ward", "losses": "loss", "labels": "y"}, "either losses"),
-        ({"domains": "ward", "labels": "y"}, r"predictions is missing"),
+        ({"domains": "ward", "losses": "loss", "target": "y"}, "either losses"),
+        ({"domains": "ward", "target": "y"}, r"predictions is missing"),
         ({**PREDICTED, "metric": "logloss"}, "Did you mean 'log-loss'"),
         ({**PREDICTED, "metric": "pinball"}, "pinball:0.9"),
         ({**PREDICTED, "clip": 0.7}, "below 0.5, got 0.7"),
@@ -201,7 +201,7 @@ def test_labels_without_a_probability_are_refused(tmp_path: Path) -> None:
 def test_labels_that_are_never_predicted_are_refused(route: str, tmp_path: Path) -> None:
     frame = world().assign(species=lambda f: np.where(f.y == 1, "cat", "dog"))
     data = ROUTES[route](frame, tmp_path)
-    question = {"domains": "ward", "labels": "species", "metric": "0-1"}
+    question = {"domains": "ward", "target": "species", "metric": "0-1"}
     with pytest.raises(DomainDataError, match="y: no prediction equals its label in any of 1,500"):
         eqrm.evaluate(data, predictions="y", **question)
     assert eqrm.evaluate(data, predictions="species", **question)["species"].risks.max() == 0.0

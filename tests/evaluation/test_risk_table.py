@@ -17,7 +17,7 @@ from eqrm.risks import MeasuredRisks
 
 
 def evaluation(*columns: np.ndarray, names: tuple[str, ...] = ("A", "B", "C")) -> eqrm.Evaluation:
-    """Predictors with these risks on domains 0, 1, …, of 100 examples and variance 0.04."""
+    """Models with these risks on domains 0, 1, …, of 100 examples and variance 0.04."""
     return eqrm.Evaluation(
         {
             name: MeasuredRisks.of(
@@ -34,8 +34,8 @@ def lognormal(size: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).lognormal(-1, 0.5, size)
 
 
-def values(table: RiskTable, kind: str, predictor: str = "A") -> list[float]:
-    pairs = zip(table.statistics, table.cells[predictor], strict=True)
+def values(table: RiskTable, kind: str, model: str = "A") -> list[float]:
+    pairs = zip(table.statistics, table.cells[model], strict=True)
     return [cell.value for statistic, cell in pairs if statistic.kind == kind]
 
 
@@ -124,7 +124,7 @@ def test_csv_holds_all_digits() -> None:
     for row, cell in zip(rows, [c for cells in table.cells.values() for c in cells], strict=True):
         assert float(row["value"]) == cell.value
         assert row["low"] == ("" if cell.low is None else repr(cell.low))
-    assert rows[0]["predictor"] == 'a"b,c'
+    assert rows[0]["model"] == 'a"b,c'
 
 
 def test_latex_has_the_columns_of_the_paper() -> None:
@@ -154,7 +154,7 @@ def test_text_is_aligned_whatever_the_names() -> None:
     assert "\x1b" not in text
     assert max(len(line) for line in text.splitlines()) < 250
     flat = table.to_text(intervals=False).splitlines()
-    assert flat[1].startswith("predictor")
+    assert flat[1].startswith("model")
     assert flat[4].startswith("a b ")
 
 
@@ -168,7 +168,7 @@ def test_wrong_settings_are_refused() -> None:
         found.risk_table(worst=2.5)  # type: ignore[arg-type]
     with pytest.raises(eqrm.errors.SettingError, match="interpolation"):
         found.risk_table(interpolation="cubic")
-    with pytest.raises(eqrm.errors.SettingError, match="Unknown predictor 'D'"):
+    with pytest.raises(eqrm.errors.SettingError, match="Unknown model 'D'"):
         found["D"]
 
 
@@ -178,6 +178,6 @@ def test_an_open_interval_gives_no_false_digits() -> None:
     means = [*rng.uniform(0.1, 0.5, 38), 0.7, 0.700001]
     domains = np.repeat(np.arange(40), 20)
     losses = np.repeat(means, 20) + np.tile([-0.2, 0.2], 400)
-    cell = eqrm.evaluate(domains=domains, losses=losses).risk_table(0.99, []).cells["predictor"][1]
+    cell = eqrm.evaluate(domains=domains, losses=losses).risk_table(0.99, []).cells["model"][1]
     assert cell.high is None
     assert cell.text == "0.70"

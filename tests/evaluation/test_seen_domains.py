@@ -27,7 +27,7 @@ def world(seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"day": day, "y": label, "p": p, "loss": -np.log(p), "seen": day < SEEN})
 
 
-ARGUMENTS: dict[str, Any] = {"domains": "day", "labels": "y", "predictions": "p"}
+ARGUMENTS: dict[str, Any] = {"domains": "day", "target": "y", "predictions": "p"}
 
 
 def test_every_route_gives_the_evaluation_of_the_unseen_domains(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_every_route_gives_the_evaluation_of_the_unseen_domains(tmp_path: Path) 
     frame.to_csv(tmp_path / "p.csv", index=False)
     frame.to_parquet(tmp_path / "p.parquet", index=False)
     named = frame.rename(columns={"seen": "trained on"})
-    arrays = {"domains": frame.day, "labels": frame.y, "predictions": {"p": frame.p}}
+    arrays = {"domains": frame.day, "target": frame.y, "predictions": {"p": frame.p}}
     found = {
         "frame": eqrm.evaluate(frame, **ARGUMENTS, references=True),
         "named": eqrm.evaluate(named, **ARGUMENTS, seen="trained on"),
@@ -49,8 +49,8 @@ def test_every_route_gives_the_evaluation_of_the_unseen_domains(tmp_path: Path) 
     for route, each in found.items():
         assert each.seen == tuple(range(SEEN)), route
         content = each.to_dict()
-        assert list(content["predictors"]) == ["p"], route
-        np.testing.assert_allclose(each["p"].risks, wanted["predictors"]["p"]["risks"], rtol=1e-12)
+        assert list(content["models"]) == ["p"], route
+        np.testing.assert_allclose(each["p"].risks, wanted["models"]["p"]["risks"], rtol=1e-12)
         for name, risks in (content["references"] or {"risks": {}})["risks"].items():
             expected = wanted["references"]["risks"][name]["risks"]
             np.testing.assert_allclose(risks["risks"], expected, rtol=1e-9, err_msg=route)

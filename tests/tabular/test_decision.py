@@ -143,7 +143,7 @@ def test_where_slopes_are_reversed_the_model_handed_over_is_better_on_new_domain
     )
     assert np.quantile(chosen, 0.9) < 0.9 * np.quantile(plain, 0.9)
     assert chosen.mean() < 1.13 * plain.mean()
-    bound = found.evaluation.certificate(0.9, predictor=decision.chosen)
+    bound = found.evaluation.certificate(0.9, model=decision.chosen)
     assert np.mean(chosen <= bound.bound) >= 0.9
 
 
@@ -200,13 +200,13 @@ def test_a_certificate_is_of_the_model_that_was_fitted_without_the_domains_and_s
     expected = losses.groupby(held["hospital"]).mean()
     name = found.recommended
     np.testing.assert_allclose(found.kept_aside[name].risks, expected.to_numpy(), rtol=1e-9)
-    proven = found.kept_aside.certificate(0.9, predictor=name)
-    assert (proven.proven, found.evaluation.certificate(0.9, predictor=name).proven) == (
+    proven = found.kept_aside.certificate(0.9, model=name)
+    assert (proven.proven, found.evaluation.certificate(0.9, model=name).proven) == (
         True,
         False,
     )
     assert "With 95% confidence" in proven.sentence
-    assert "not proven" in found.evaluation.certificate(0.9, predictor=name).sentence
+    assert "not proven" in found.evaluation.certificate(0.9, model=name).sentence
     shown = np.ceil(1000 * proven.bound - 1e-9) / 1000
     assert (
         f"Proven   9 in 10 similar new hospitals at most {shown:.3f} (95% certificate from 40 "

@@ -50,8 +50,8 @@ def test_an_estimator_of_the_users_competes_and_is_chosen_where_it_is_better(fou
     frame = rings()
     assert found.recommended.startswith("forest, ")
     assert found.decision.plain == "forest, plain"
-    assert {"forest, plain", "logistic, plain"} <= set(found.evaluation.predictors)
-    assert "forest, trained for 9 in 10" not in found.evaluation.predictors
+    assert {"forest, plain", "logistic, plain"} <= set(found.evaluation.models)
+    assert "forest, trained for 9 in 10" not in found.evaluation.models
     p = found.predict(frame)
     assert set(p["prediction"]) == {0, 1}
     plain = found.predict(frame, "forest, plain")

@@ -102,7 +102,7 @@ def test_two_classes_are_judged_by_a_probability_per_class_or_by_the_class(
     is_second = (found["ill"].astype(str) == str(second).removeprefix("p_")).to_numpy()
     loss = -np.log(np.where(is_second, found[second], found[first]))
     wrong = found["ill"] != found["prediction"]
-    common = {"domains": "ward", "labels": "ill"}
+    common = {"domains": "ward", "target": "ill"}
     judged = eqrm.evaluate(output, predictions="p_{class}", **common)
     assert judged.risk_table().cells["p_{class}"][0].value == pytest.approx(
         pd.Series(loss).groupby(found["ward"]).mean().mean()

@@ -35,7 +35,7 @@ EARLY = [str(day) for day in range(20)]
 def found_in(frame: pd.DataFrame, folder: Path, prediction: str = "p", **settings: Any) -> Any:
     frame.to_parquet(folder / "p.parquet")
     settings = {"test_domains": EARLY, "alpha": Level(0.9), **settings}
-    plan = RecalibrationPlan.of(domains=["day"], label="label", prediction=prediction, **settings)
+    plan = RecalibrationPlan.of(domains=["day"], target="label", prediction=prediction, **settings)
     return recalibrate_files(folder / "p.parquet", plan)
 
 
@@ -110,7 +110,7 @@ def test_domains_are_drawn_by_share_named_or_later(tmp_path: Path) -> None:
     assert later.in_time.tested == ("2013-01-21", "2013-03-01")
     frame.assign(when=frame.when.dt.strftime("%Y-%m-%d")).to_csv(tmp_path / "p.csv", index=False)
     plan = RecalibrationPlan.of(
-        domains=["day"], label="label", prediction="p", order="when", test_last=0.5
+        domains=["day"], target="label", prediction="p", order="when", test_last=0.5
     )
     assert recalibrate_files(tmp_path / "p.csv", plan).domains == (30, 30)
     with pytest.raises(DomainDataError, match=r"Unknown domain '77'"):

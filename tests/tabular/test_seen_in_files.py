@@ -102,7 +102,7 @@ def test_without_domains_or_names_it_is_said_that_nothing_is_known(
 
 def fitted(path: Path, **settings: object) -> SavedCorrection:
     plan = RecalibrationPlan.of(
-        domains=["day"], label="label", prediction="p", alpha=Level(0.5), **settings
+        domains=["day"], target="label", prediction="p", alpha=Level(0.5), **settings
     )
     return recalibrate_files(path, plan).saved
 
@@ -116,7 +116,7 @@ def test_a_correction_is_neither_fitted_nor_judged_on_domains_seen_before(tmp_pa
     unseen.to_parquet(tmp_path / "u.parquet", index=False)
     days = frame.day.nunique()
     plan = RecalibrationPlan.of(
-        domains=["day"], label="label", prediction="p", alpha=Level(0.5), order="at"
+        domains=["day"], target="label", prediction="p", alpha=Level(0.5), order="at"
     )
     found = recalibrate_files(tmp_path / "p.parquet", plan)
     assert found.saved.correction == fitted(tmp_path / "u.parquet", order="at").correction

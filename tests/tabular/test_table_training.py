@@ -151,7 +151,7 @@ def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
     assert decision.quantile >= hdquantiles(risks, [0.9])[0] - 1e-12  # less what choosing gained
     assert f"below an estimated {decision.quantile:.3f} instead of {before:.3f} (" in words
     assert f"({decision.change:+.0%}, 95% interval " in words
-    own = training.evaluation.certificate(0.9, predictor=decision.chosen)
+    own = training.evaluation.certificate(0.9, model=decision.chosen)
     assert not own.proven
     assert own.sentence in words
     up = np.ceil(1000.0 * own.bound - 1e-9) / 1000.0
@@ -197,7 +197,7 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
     assert list(found.models) == ["logistic, plain"]
     assert "Use: logistic, plain 9 in 10 new domains below" in told(found)
     written(found, tmp_path / "out")
-    with pytest.raises(SettingError, match="'worst' has no level: leave out levels"):
+    with pytest.raises(SettingError, match="'worst' has no level: leave out alpha"):
         TrainingPlan.of([0.9], measure="worst")
     with pytest.raises(SettingError, match=r"Unknown measure 'cvar'"):
         TrainingPlan.of([0.9], measure="cvar")

@@ -180,7 +180,7 @@ def test_torch_modules_are_evaluated_by_domain() -> None:
     assert module.training
     p = torch.sigmoid(module.eval()(x)[:, 0]).detach().double().numpy()
     expected = eqrm.evaluate(domains=day, target=y, predictions=p)
-    np.testing.assert_allclose(found["model"].risks, next(iter(expected.predictors.values())).risks)
+    np.testing.assert_allclose(found["model"].risks, next(iter(expected.models.values())).risks)
     numbers = [(a, a[:, 0], d) for a, _, d in loader]
     assert eqrm.evaluate_model(module, numbers).loss == "squared"
     assert eqrm.evaluate_model(torch.nn.Linear(3, 4), loader).loss == "log-loss"

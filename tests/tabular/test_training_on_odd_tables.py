@@ -44,7 +44,7 @@ def test_with_few_domains_nothing_is_trained_for_the_level() -> None:
     found = trained_on(some(world(), 8), plan_of([0.9]))
     assert list(found.models) == ["logistic, plain"]
     assert "With fewer than 10 domains, nothing is trained for a level" in told(found)
-    assert found.evaluation.predictors.keys() == {"logistic, plain", *found.constants}
+    assert found.evaluation.models.keys() == {"logistic, plain", *found.constants}
 
 
 def test_a_class_that_one_fold_alone_has_is_refused_with_a_remedy() -> None:

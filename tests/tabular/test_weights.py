@@ -34,7 +34,7 @@ def test_a_weight_counts_rows(classes: int) -> None:
     ]
     one, two = (trained_on(train, PLAN, test) for train, test in (parts, repeated))
     assert one.decision.chosen == two.decision.chosen
-    for name in one.evaluation.predictors:
+    for name in one.evaluation.models:
         found, expected = (each.evaluation[name].risks for each in (one, two))
         # Constants do not depend on how features are scaled.
         np.testing.assert_allclose(found, expected, rtol=5e-3 if name in one.models else 1e-12)

@@ -30,7 +30,7 @@ DATA, WINDOWS, BOUNDS, HOW = "Data", "Windows, in numbers of domains", "Bounds",
 GIVEN, FITTED = "Given predictions (nothing is fitted)", "Training"
 TARGET = "Column to predict; with --prediction, the labels."
 ORDER = "Column with the time of each row, a date or a number (default: the domain)."
-REPEAT = "Repeat the option for several predictors."
+REPEAT = "Repeat the option for several models."
 WAYS, MEASURING = ("prediction", "loss"), ("metric", "clip")
 FITTING = (
     *("train", "refit", "expanding", "alpha", "measure", "features", "drop", "categories"),
@@ -72,7 +72,7 @@ def backtest(
     refit: Annotated[
         str | None,
         option(
-            "every-window (default): a stream of refitted predictors; never: predictors of the "
+            "every-window (default): a stream of refitted models; never: models of the "
             "first window, certified and judged on all later ones.",
             WINDOWS,
         ),

@@ -47,7 +47,9 @@ def compare(
             "--common-domains",
         ),
     ] = False,
-    target: Annotated[str | None, option("Column of what is predicted.", DATA, metavar="COLUMN")] = None,
+    target: Annotated[
+        str | None, option("Column of what is predicted.", DATA, metavar="COLUMN")
+    ] = None,
     prediction: Annotated[
         str | None,
         option(

@@ -1,4 +1,4 @@
-"""``eqrm evaluate``: how the risk of any predictor varies over domains."""
+"""``eqrm evaluate``: how the risk of any model varies over domains."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ DATA, LOSS, TABLE, HOW = "Data", "Losses or predictions", "With --aggregated", "
 PARTS = "Parts of the rows, on several machines"
 COLUMNS = (
     *("domains", "within", "losses", "target", "predictions"),
-    *("aggregated", "predictor", "seen", "order"),
+    *("aggregated", "model", "seen", "order"),
 )
 MEASURED = (*COLUMNS, "metric", "clip", "threads", "memory")
-LATER = ("common_domains", "references", "after", "last")
+LATER = ("common_domains", "references", "test_after", "test_last")
 """Keywords of :func:`eqrm.evaluate`: what is measured, and what is made of it."""
-REPEAT = "Repeat the option for several predictors."
+REPEAT = "Repeat the option for several models."
 
 
 def evaluate(
@@ -56,14 +56,14 @@ def evaluate(
     compare: Annotated[
         list[str] | None,
         option(
-            f"File with the same columns for another predictor. {REPEAT}",
+            f"File with the same columns for another model. {REPEAT}",
             DATA,
             metavar="[NAME=]FILE",
         ),
     ] = None,
     common_domains: Annotated[
         bool,
-        option("Leave out domains for which a predictor has no rows.", DATA, "--common-domains"),
+        option("Leave out domains for which a model has no rows.", DATA, "--common-domains"),
     ] = False,
     within: Annotated[list[str] | None, declared("within")] = None,
     seen: Annotated[
@@ -132,8 +132,8 @@ def evaluate(
     variance: Annotated[
         str, option("Variance of the losses (divisor n - 1).", TABLE, metavar="COLUMN")
     ] = "variance",
-    predictor: Annotated[
-        str | None, option("Name of the predictor, if there are several.", TABLE, metavar="COLUMN")
+    model: Annotated[
+        str | None, option("Name of the model, if there are several.", TABLE, metavar="COLUMN")
     ] = None,
     order: Annotated[
         str | None,
@@ -144,7 +144,7 @@ def evaluate(
             metavar="COLUMN",
         ),
     ] = None,
-    after: Annotated[
+    test_after: Annotated[
         str | None,
         option(
             "Evaluate only the domains that begin strictly after this day, month, moment or "
@@ -154,7 +154,7 @@ def evaluate(
             metavar="DATE",
         ),
     ] = None,
-    last: Annotated[
+    test_last: Annotated[
         float | None,
         option(
             "Evaluate only this share of the domains, the latest.",
@@ -200,7 +200,7 @@ def evaluate(
         float,
         option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW),
     ] = 0.95,
-    worst: Annotated[int, option("Number of worst domains to list per predictor.", HOW)] = 5,
+    worst: Annotated[int, option("Number of worst domains to list per model.", HOW)] = 5,
     intervals: Annotated[
         bool | None,
         option(
@@ -218,7 +218,7 @@ def evaluate(
     report: Annotated[Path | None, option("File to write an HTML report to.", HOW)] = None,
     figures: Annotated[Path | None, option("Folder to write SVG and PDF figures to.", HOW)] = None,
 ) -> None:
-    """Report how the risk of predictors varies over domains, and bound it for new domains."""
+    """Report how the risk of models varies over domains, and bound it for new domains."""
     from eqrm.evaluation.evaluate import evaluate as run
     from eqrm.evaluation.inference.in_time.ordered import TimeBounds
     from eqrm.evaluation.inference.risk_checks import checked_alpha
@@ -250,7 +250,7 @@ def evaluate(
         columns = [*(losses or []), *(predictions or [])]
         data = _data(files, compare or [], columns)
         if partial is not None:
-            in_text = (output, report, figures, after, last, *in_time.asked)
+            in_text = (output, report, figures, test_after, test_last, *in_time.asked)
             _write_part(partial, data, measured, in_text)
             return
         found = run(data, **measured, **later)
@@ -278,7 +278,7 @@ def _write_part(path: Path, data: Any, measured: dict[str, Any], others: Sequenc
         )
     part = evaluate_part(data, **measured)
     part.write(path)
-    domains = len(next(iter(part.predictors.values())))
+    domains = len(next(iter(part.models.values())))
     say(f"{part.examples:,} examples in {counted(domains, 'domain')}: {path}")
 
 
@@ -313,13 +313,13 @@ def _write(
         if figures is not None:
             from eqrm.evaluation.presenting.plots import write_figures
 
-            write_figures(found.predictors, figures, summary.alpha)
+            write_figures(found.models, figures, summary.alpha)
 
 
 def _data(files: Sequence[str], others: Sequence[str], columns: Sequence[str]) -> Any:
-    """The files of one table, or a mapping of predictors to their files.
+    """The files of one table, or a mapping of models to their files.
 
-    A name that was given to the only column is that of the predictor of the first file.
+    A name that was given to the only column is that of the model of the first file.
     """
     if not others:
         return list(files)
@@ -331,7 +331,7 @@ def _data(files: Sequence[str], others: Sequence[str], columns: Sequence[str]) -
         name, path = _named_file(text)
         if name in data:
             raise SettingError(
-                f"Two predictors are called {name!r}. Give each its own name: NAME=FILE."
+                f"Two models are called {name!r}. Give each its own name: NAME=FILE."
             )
         data[name] = path
     return data

@@ -27,8 +27,8 @@ def plan(
             "1 - alpha (default: (1 - alpha)/2)."
         ),
     ] = None,
-    predictors: Annotated[
-        int, option("Number of predictors that the bound must hold for at once, at most 1,000,000.")
+    models: Annotated[
+        int, option("Number of models that the bound must hold for at once, at most 1,000,000.")
     ] = 1,
     verbose: Annotated[
         bool, option("Add a table of bounds, the paper's among them.", None, "--verbose")
@@ -39,9 +39,7 @@ def plan(
     from eqrm.evaluation.inference.planning import domain_plan
 
     optional(integer(2)).check(domains, "--domains")
-    found = domain_plan(
-        inner_level(alpha), confidence, slack=slack, domains=domains, predictors=predictors
-    )
+    found = domain_plan(inner_level(alpha), confidence, slack=slack, domains=domains, models=models)
     if as_json:
         say(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -52,8 +50,9 @@ def plan(
         _print_table(found)
         say(f"The paper's bound: {found.paper.sentence}")
     say(
-        "Next: eqrm evaluate predictions.csv --domain DOMAIN --target TARGET --prediction PREDICTION "
-        "on these domains, or eqrm train TABLE --target TARGET --domain DOMAIN --certify SHARE."
+        "Next: eqrm evaluate predictions.csv --domain DOMAIN --target TARGET --prediction "
+        "PREDICTION on these domains, or eqrm train TABLE --target TARGET --domain DOMAIN "
+        "--certify SHARE."
     )
 
 

@@ -60,8 +60,8 @@ def watch(
     complete: Annotated[str, option(COMPLETE, NEW)] = "all",
     start: Annotated[Path | None, option(START, BEGIN, metavar="FILE")] = None,
     restart: Annotated[Path | None, option(RESTART, BEGIN, metavar="FILE")] = None,
-    predictor: Annotated[
-        str | None, option("Predictor whose certificate is watched, if there are several.", BEGIN)
+    model: Annotated[
+        str | None, option("Model whose certificate is watched, if there are several.", BEGIN)
     ] = None,
     alpha: Annotated[
         str | None, option("Level of the certificate (default: that of the file, or 0.9).", BEGIN)

@@ -132,15 +132,15 @@ class RiskDistribution(ABC):
         return np.asarray(x, dtype=np.float64)[..., None]
 
     @abstractmethod
-    def quantile(self, level: LevelLike) -> Values:
+    def quantile(self, alpha: LevelLike) -> Values:
         """F⁻¹(α), shape ``risks.shape[:-1]``, differentiable in the risks."""
 
-    def icdf(self, level: LevelLike) -> Values:
+    def icdf(self, alpha: LevelLike) -> Values:
         """The same as :meth:`quantile`, under the name of ``torch.distributions``."""
-        return self.quantile(level)
+        return self.quantile(alpha)
 
     @abstractmethod
-    def superquantile(self, level: LevelLike) -> Values:
+    def superquantile(self, alpha: LevelLike) -> Values:
         """The mean risk beyond the α-quantile (CVaR), shape ``risks.shape[:-1]``."""
 
     @abstractmethod

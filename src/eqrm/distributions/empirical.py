@@ -54,9 +54,9 @@ class Empirical(RiskDistribution):
         order = xp.argsort(detached(xp.where(weights > 0, risks, -math.inf)), -1)
         return taken(risks, order), taken(xp.broadcast_to(weights, risks.shape), order)
 
-    def quantile(self, level: LevelLike) -> Values:
+    def quantile(self, alpha: LevelLike) -> Values:
         """The α-quantile; its gradient goes to the risks that make it, and ties share it."""
-        level = Level.of(level)
+        level = Level.of(alpha)
         risks, weights = self._sorted()
         if self._interpolation == "linear":
             mix = linear_mix(risks, weights, level.alpha)
@@ -64,13 +64,13 @@ class Empirical(RiskDistribution):
             mix = step_mix(risks, weights, level.alpha, level.tail)
         return self._back(_mixed(risks, weights, mix))
 
-    def superquantile(self, level: LevelLike) -> Values:
+    def superquantile(self, alpha: LevelLike) -> Values:
         """The mean of the worst share 1−α of the domains, the last one counted in part.
 
         >>> Empirical([1.0, 2.0, 3.0, 4.0]).superquantile(0.5)
         np.float64(3.5)
         """
-        level = Level.of(level)
+        level = Level.of(alpha)
         if level.tail <= sys.float_info.min:
             return self.quantile(Level(1.0))
         risks, weights = self._sorted()

@@ -19,15 +19,15 @@ class Gaussian(RiskDistribution):
     0.7391
     """
 
-    def quantile(self, level: LevelLike) -> Values:
+    def quantile(self, alpha: LevelLike) -> Values:
         """R̄ + Φ⁻¹(α)·σ̂."""
-        level = Level.of(level).interior("A normal law")
+        level = Level.of(alpha).interior("A normal law")
         found = self._moments
         return self._finite((found.pivot + (found.mean_offset + level.z * found.std))[..., 0])
 
-    def superquantile(self, level: LevelLike) -> Values:
+    def superquantile(self, alpha: LevelLike) -> Values:
         """R̄ + σ̂·φ(z)/(1−α) with z = Φ⁻¹(α)."""
-        level = Level.of(level)
+        level = Level.of(alpha)
         if level.log_tail == 0.0:
             return self.mean
         excess = level.interior("A normal law").tail_mean
@@ -86,17 +86,17 @@ class LogNormal(RiskDistribution):
         positive = namespace(self._risks).where(self.weights > 0, self._wide, 1.0)
         return Gaussian(log(positive), weights=self._given_weights, validate=self._validate)
 
-    def quantile(self, level: LevelLike) -> Values:
+    def quantile(self, alpha: LevelLike) -> Values:
         """exp(μ̂ + Φ⁻¹(α)·σ̂) with μ̂, σ̂ of the logarithms."""
-        return self._finite(exp(self._logarithms.quantile(Level.of(level))))
+        return self._finite(exp(self._logarithms.quantile(Level.of(alpha))))
 
-    def superquantile(self, level: LevelLike) -> Values:
+    def superquantile(self, alpha: LevelLike) -> Values:
         """exp(μ̂ + σ̂²/2)·Φ(σ̂ − z)/(1−α) with z = Φ⁻¹(α).
 
         In the tail it is the quantile times the ratio of φ/Φ at z and at z − σ̂: both logarithms
         would be huge, and their difference would have no digits.
         """
-        level = Level.of(level)
+        level = Level.of(alpha)
         if level.log_tail == 0.0:
             return self.mean
         z = level.interior("A log-normal law").z

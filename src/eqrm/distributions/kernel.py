@@ -85,12 +85,12 @@ class KDE(RiskDistribution):
             )
         return bandwidth
 
-    def quantile(self, level: LevelLike) -> Values:
+    def quantile(self, alpha: LevelLike) -> Values:
         """F⁻¹(α), differentiable in the risks with the exact gradient (Algorithm 1).
 
         Equal risks (or one domain) give that risk, with the gradient p_i for each domain.
         """
-        level = Level.of(level).interior("A kernel density estimate")
+        level = Level.of(alpha).interior("A kernel density estimate")
         if not is_tensor(self._risks):
             rule = None if isinstance(self._rule, UserRule) else self._rule
             h = None if rule else self._h
@@ -147,9 +147,9 @@ class KDE(RiskDistribution):
         published = share * smallest + (1.0 - share) * largest + bandwidth * level.z
         return published + (exact - published).detach()
 
-    def superquantile(self, level: LevelLike) -> Values:
+    def superquantile(self, alpha: LevelLike) -> Values:
         """E[risk | risk > q] = Σ v_i (R_i + h·φ(z_i)/Φ(−z_i)) with v_i ∝ p_i Φ(−z_i)."""
-        level = Level.of(level)
+        level = Level.of(alpha)
         if level.log_tail == 0.0:
             return self.mean
         level = level.interior("A kernel density estimate")

@@ -1,4 +1,4 @@
-"""How good a predictor is on domains that it has never seen."""
+"""How good a model is on domains that it has never seen."""
 
 from eqrm.public_names import attach
 

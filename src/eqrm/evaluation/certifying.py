@@ -1,4 +1,4 @@
-"""Which certificate applies to the measured risks of a predictor: plain, of true risks, nested."""
+"""Which certificate applies to the measured risks of a model: plain, of true risks, nested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from eqrm.risks import MeasuredRisks
 
 @dataclass(frozen=True, eq=False)
 class Certifier:
-    """The risks of one predictor, what they are of, and the groups of nested domains.
+    """The risks of one model, what they are of, and the groups of nested domains.
 
     ``bounds`` are the least and the largest loss possible, if any; ``groups`` (m,) the group of
     each domain where domains are nested, and ``labels`` what groups and members are called.

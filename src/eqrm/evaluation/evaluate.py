@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from eqrm.checks import refuse_unknown
 from eqrm.data.tables.frames import frame_columns, is_frame
 from eqrm.errors import SettingError
 from eqrm.evaluation.evaluated_domains import ALL_DOMAINS, Period, evaluated
@@ -39,7 +41,7 @@ def evaluate(
     clip: float = 0.0,
     aggregated: bool = False,
     columns: Mapping[str, Any] | None = None,
-    predictor: Column | None = None,
+    model: Column | None = None,
     bounds: tuple[float, float] | None = None,
     common_domains: bool = False,
     threads: int | None = None,
@@ -49,10 +51,11 @@ def evaluate(
     alpha: LevelLike = 0.9,
     seen: Column | None = None,
     order: Column | None = None,
-    after: Any = None,
-    last: float | None = None,
+    test_after: Any = None,
+    test_last: float | None = None,
+    **unknown: NoReturn,
 ) -> Evaluation:
-    """Measure predictors domain by domain, as a basis for statements about unseen domains.
+    """Measure models domain by domain, as a basis for statements about unseen domains.
 
     Ways to give what was measured:
 
@@ -68,8 +71,8 @@ def evaluate(
       files ``"p_{class}"`` is a column per class, ``"y_{task}"`` with ``"p_{task}"`` per task;
     - **a table per domain** (``aggregated=True``): the number of examples, the mean and the
       variance of the losses, in columns ``n``, ``mean`` and ``variance`` or as ``columns`` says
-      (``{"count": …, "mean": …, "variance": …}``). ``predictor`` names the column that tells
-      several predictors apart. Several rows of one domain and predictor are merged.
+      (``{"count": …, "mean": …, "variance": …}``). ``model`` names the column that tells
+      several models apart. Several rows of one domain and model are merged.
 
     Without ``data`` these are arrays, lists or tensors; ``evaluate(labels, predictions, domains)``
     is short for labels and predictions. With ``data`` they are names of columns:
@@ -80,23 +83,23 @@ def evaluate(
     ``domains`` are groups (hospitals) and ``within`` their members (wards), which are the
     domains, called ``"Oslo | 1"``. Certificates are then about a new member of a new group.
 
-    Several predictors are compared on the same domains. Give a mapping of names to columns as
+    Several models are compared on the same domains. Give a mapping of names to columns as
     ``losses`` or ``predictions``, or a mapping of names to files or tables as ``data``.
-    Domains that a predictor has no examples of are an error, or left out with
+    Domains that a model has no examples of are an error, or left out with
     ``common_domains=True``. ``bounds`` are the least and the largest loss possible, which bounds
     on true risks need; metrics with natural bounds set them.
 
-    ``references=True`` adds what every predictor should be compared with, where labels and
-    predictions are given: constants, and each predictor with its scores shifted and scaled for the
+    ``references=True`` adds what every model should be compared with, where labels and
+    predictions are given: constants, and each model with its scores shifted and scaled for the
     ``alpha``-quantile of risk, cross-fitted over domains. With None they are left out where they
     would take long.
 
     ``seen`` says of each row whether training has seen its domain (true or false, the same in all
     rows of a domain); in ``data`` it is the column ``seen``, if there is one, unless another is
     named. Such domains are left out, and refused where too few others remain. ``order`` is the time
-    of each row, dates or numbers; domains that are dates need none. ``after`` evaluates the domains
-    that begin strictly later (a day, a month or a year means its end), ``last`` the share of them
-    that begins last.
+    of each row, dates or numbers; domains that are dates need none. ``test_after`` evaluates the
+    domains that begin strictly later (a day, a month or a year means its end), ``test_last`` the
+    share of them that begins last.
 
     >>> import eqrm
     >>> days = ["mon"] * 2 + ["tue"] * 2 + ["wed"] * 2
@@ -105,6 +108,7 @@ def evaluate(
     >>> found["ERM"].risks.round(3).tolist()
     [0.025, 0.065, 0.725]
     """
+    refuse_unknown(unknown, signature(evaluate).parameters, "eqrm.evaluate", "option")
     if target is None and losses is None and _are_labels(data, predictions):
         data, target = None, data
     domains, nesting = nested_domains(data, domains, within)
@@ -119,7 +123,7 @@ def evaluate(
         metric=metric,
         clip=clip,
         aggregated=aggregated,
-        predictor=predictor,
+        model=model,
         columns={**AGGREGATED, **(columns or {})},
         threads=threads,
         memory=memory,
@@ -127,11 +131,11 @@ def evaluate(
         references=references,
     )
     checked_alpha(alpha)
-    period = Period(after, last)
+    period = Period(test_after, test_last)
     if bounds is not None:
         bounds = checked_range(bounds, "bounds")
     return evaluation_of(
-        measured_predictors(data, spec), spec, Level.of(alpha), common_domains, bounds, period
+        measured_models(data, spec), spec, Level.of(alpha), common_domains, bounds, period
     )
 
 
@@ -143,22 +147,22 @@ def evaluation_of(
     bounds: tuple[float, float] | None = None,
     period: Period = ALL_DOMAINS,
 ) -> Evaluation:
-    """The evaluation of predictors that were measured, on the domains that they share.
+    """The evaluation of models that were measured, on the domains that they share.
 
     Without those that were seen in training, and those that are not of the ``period``.
     """
     if not measured:
-        raise SettingError("No predictor was given. Name at least one column.")
+        raise SettingError("No model was given. Name at least one column.")
     found = evaluated(measured, spec, period, common_domains)
     beside = references_of(measured, found.domains, spec, level) if spec.with_references else None
-    bounds = bounds or _natural_bounds(spec, found.predictors)
+    bounds = bounds or _natural_bounds(spec, found.models)
     return replace(found, bounds=bounds, references=beside)
 
 
-def measured_predictors(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
-    """Every predictor on files, tables, arrays, or a mapping of predictors to them."""
+def measured_models(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
+    """Every model on files, tables, arrays, or a mapping of models to them."""
     if isinstance(data, MeasuredRisks):
-        return {"predictor": Measured(data)}
+        return {"model": Measured(data)}
     if isinstance(data, Mapping) and not _is_table(data, spec.domains):
         return _of_several(data, spec)
     if is_files(data):
@@ -170,7 +174,7 @@ def measured_predictors(data: Any, spec: MeasurementSpec) -> dict[str, Measured]
 
 
 def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
-    """Whether a mapping holds columns, that of the domains among them, and not predictors."""
+    """Whether a mapping holds columns, that of the domains among them, and not models."""
     names = list(domains) if isinstance(domains, (list, tuple)) else [domains]
     return all(isinstance(name, (str, int)) and name in data for name in names)
 
@@ -192,12 +196,12 @@ def is_files(data: Any) -> bool:
 
 
 def _of_several(data: Mapping[str, Any], spec: MeasurementSpec) -> dict[str, Measured]:
-    """A file or table per predictor; where it holds several, their names are joined."""
+    """A file or table per model; where it holds several, their names are joined."""
     if not data:
-        raise SettingError("No data was given. Give the file or table of at least one predictor.")
+        raise SettingError("No data was given. Give the file or table of at least one model.")
     found: dict[str, Measured] = {}
     for name, part in data.items():
-        inside = measured_predictors(part, spec)
+        inside = measured_models(part, spec)
         single = len(inside) == 1
         found |= {str(name) if single else f"{name}: {key}": r for key, r in inside.items()}
     return found

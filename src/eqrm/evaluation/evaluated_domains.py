@@ -1,4 +1,4 @@
-"""Which of the measured domains are evaluated: of all predictors, unseen in training, in time."""
+"""Which of the measured domains are evaluated: of all models, unseen in training, in time."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Period:
     def __post_init__(self) -> None:
         if self.after is not None and self.last is not None:
             raise SettingError(
-                f"Evaluate the domains after a moment ({Setting('after')}) or the last share of "
-                f"them ({Setting('last')}), not both."
+                f"Evaluate the domains after a moment ({Setting('test_after')}) or the last share "
+                f"of them ({Setting('test_last')}), not both."
             )
 
 
@@ -45,14 +45,14 @@ def evaluated(
     period: Period = ALL_DOMAINS,
     common_domains: bool = False,
 ) -> Evaluation:
-    """Leave out the domains that a predictor has seen in training, then those of other times.
+    """Leave out the domains that a model has seen in training, then those of other times.
 
     Of nested domains, a whole group is left out where training has seen one of its members:
     certificates are about new groups.
     """
-    predictors = paired({name: each.risks for name, each in measured.items()}, common_domains)
+    models = paired({name: each.risks for name, each in measured.items()}, common_domains)
     facts = [each.facts for each in measured.values()]
-    names = next(iter(predictors.values())).domains
+    names = next(iter(models.values())).domains
     known = frozenset[str]().union(*(each.seen or () for each in facts))
     unseen = np.array([str(name) not in known for name in names])
     if spec.nesting is not None and known:
@@ -73,14 +73,14 @@ def evaluated(
         if each.of_sets is not None
     }
     if metrics:
-        predictors = paired({name: each.risks for name, each in metrics.items()}, common_domains)
+        models = paired({name: each.risks for name, each in metrics.items()}, common_domains)
         place = {str(name): i for i, name in enumerate(names)}
-        kept = np.array([place[str(name)] for name in next(iter(predictors.values())).domains])
+        kept = np.array([place[str(name)] for name in next(iter(models.values())).domains])
     elif len(kept) < len(names):
         chosen = [names[i] for i in kept]
-        predictors = {name: risks.only(chosen) for name, risks in predictors.items()}
+        models = {name: risks.only(chosen) for name, risks in models.items()}
     return Evaluation(
-        predictors,
+        models,
         spec.name_of_loss,
         None,
         nesting=spec.nesting,
@@ -92,36 +92,36 @@ def evaluated(
 
 
 def paired(
-    predictors: Mapping[str, MeasuredRisks], common_domains: bool = False
+    models: Mapping[str, MeasuredRisks], common_domains: bool = False
 ) -> dict[str, MeasuredRisks]:
-    """The predictors on the same domains; raises if one of them lacks a domain.
+    """The models on the same domains; raises if one of them lacks a domain.
 
     With ``common_domains``, such domains are left out instead.
     """
-    if len({all(isinstance(d, int) for d in p.domains) for p in predictors.values()}) > 1:
+    if len({all(isinstance(d, int) for d in p.domains) for p in models.values()}) > 1:
         # Integers in one file and strings in another, such as 2 and "2", are compared as strings.
-        texts = {name: tuple(map(str, p.domains)) for name, p in predictors.items()}
-        predictors = {name: replace(p, domains=texts[name]) for name, p in predictors.items()}
-    everywhere = set.intersection(*(set(p.domains) for p in predictors.values()))
-    everything = set.union(*(set(p.domains) for p in predictors.values()))
+        texts = {name: tuple(map(str, p.domains)) for name, p in models.items()}
+        models = {name: replace(p, domains=texts[name]) for name, p in models.items()}
+    everywhere = set.intersection(*(set(p.domains) for p in models.values()))
+    everything = set.union(*(set(p.domains) for p in models.values()))
     if everywhere == everything:
-        return dict(predictors)
+        return dict(models)
     if not common_domains:
-        lacking = {name: everything - set(p.domains) for name, p in predictors.items()}
+        lacking = {name: everything - set(p.domains) for name, p in models.items()}
         name, missing = next((n, m) for n, m in lacking.items() if m)
         raise DomainDataError(
-            f"Predictors are compared on the same domains, but {name!r} has no examples of "
+            f"Models are compared on the same domains, but {name!r} has no examples of "
             f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
-            f"the {counted(len(everywhere), 'domain')} that all predictors share "
+            f"the {counted(len(everywhere), 'domain')} that all models share "
             f"({Setting('common_domains', True)})."
         )
     kept = sorted(everywhere, key=name_order)
     if len(kept) < FEWEST_DOMAINS:
         raise DomainDataError(
-            f"The predictors have {counted(len(kept), 'domain')} in common, but at least two are "
+            f"The models have {counted(len(kept), 'domain')} in common, but at least two are "
             "needed. Check that all files use the same names for the domains."
         )
-    return {name: p.only(kept) for name, p in predictors.items()}
+    return {name: p.only(kept) for name, p in models.items()}
 
 
 def _refuse_all_seen(names: Sequence[Name], unseen: NDArray[np.bool_]) -> None:

@@ -1,4 +1,4 @@
-"""The evaluation of one or several predictors: measured risks, and what follows from them."""
+"""The evaluation of one or several models: measured risks, and what follows from them."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ from eqrm.text import counted, listed
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 SUPERQUANTILES = (0.9, 0.95, 0.99)
 FEWEST_TO_TEST = 5
-FORMAT = "eqrm evaluation 1"
+FORMAT = "eqrm evaluation 2"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(ShownRisks):
-    """Predictors by name, each with its risks on the same domains.
+    """Models by name, each with its risks on the same domains.
 
     ``evaluation["ERM"]`` is a ``MeasuredRisks``: names of domains, counts, risks and variances.
     ``loss`` names the loss, ``bounds`` are the least and the largest loss possible (None where
-    it has no bound). ``references`` are what the predictors are compared with, if they were asked
+    it has no bound). ``references`` are what the models are compared with, if they were asked
     for. ``nesting`` says which columns name groups and members, where domains are nested; ``order``
     says when the domains began, if a column does. ``seen`` and ``earlier`` are domains that were
     left out: training has seen them, or they began too early. ``cross_fitted`` says that each
     domain was judged by a model of other domains, so that certificates are not proven. ``metrics``
-    has, by predictor, a metric that is no mean of losses; risks are then 1 − metric.
+    has, by model, a metric that is no mean of losses; risks are then 1 − metric.
 
     >>> import eqrm
     >>> found = eqrm.evaluate(domains=["a", "a", "b", "b"], losses=[0.1, 0.3, 0.5, 0.9])
     >>> found
-    <Evaluation: One predictor measured by the loss of 4 examples in 2 domains.>
-    >>> found.domains, found["predictor"].risks.tolist(), found["predictor"].counts.tolist()
+    <Evaluation: One model measured by the loss of 4 examples in 2 domains.>
+    >>> found.domains, found["model"].risks.tolist(), found["model"].counts.tolist()
     (('a', 'b'), [0.2, 0.7], [2, 2])
     """
 
-    predictors: Mapping[str, MeasuredRisks]
+    models: Mapping[str, MeasuredRisks]
     loss: str
     bounds: tuple[float, float] | None
     references: References | None = None
@@ -78,18 +78,18 @@ class Evaluation(ShownRisks):
 
     @property
     def domains(self) -> tuple[Name, ...]:
-        """The names of the domains, the same for all predictors."""
-        return next(iter(self.predictors.values())).domains
+        """The names of the domains, the same for all models."""
+        return next(iter(self.models.values())).domains
 
     @property
     def examples(self) -> int:
-        """The number of examples of the first predictor over all domains."""
-        return int(next(iter(self.predictors.values())).counts.sum())
+        """The number of examples of the first model over all domains."""
+        return int(next(iter(self.models.values())).counts.sum())
 
     @property
     def sentence(self) -> str:
         """What was measured, in one sentence."""
-        who = "One predictor" if len(self) == 1 else f"{len(self)} predictors"
+        who = "One model" if len(self) == 1 else f"{len(self)} models"
         inside = "" if self.groups is None else f" of {len(set(self.groups)):,} groups"
         loss = self.loss if self.metrics else f"the {loss_in_words(self.loss)}"
         return (
@@ -121,10 +121,10 @@ class Evaluation(ShownRisks):
         return f"<Evaluation: {self.sentence}>"
 
     def __len__(self) -> int:
-        return len(self.predictors)
+        return len(self.models)
 
-    def __getitem__(self, predictor: str) -> MeasuredRisks:
-        return self.predictors[self._known(predictor)]
+    def __getitem__(self, model: str) -> MeasuredRisks:
+        return self.models[self._known(model)]
 
     def risk_table(
         self,
@@ -135,14 +135,14 @@ class Evaluation(ShownRisks):
         worst: int = 5,
         interpolation: str = "step",
     ) -> RiskTable:
-        """Mean, quantiles and superquantiles of risk per predictor, with intervals (§6.2).
+        """Mean, quantiles and superquantiles of risk per model, with intervals (§6.2).
 
-        ``worst`` domains are listed for each predictor. ``interpolation`` is "step", the
+        ``worst`` domains are listed for each model. ``interpolation`` is "step", the
         paper's quantile, "linear", numpy's, or "smooth", the Harrell–Davis estimate, which varies
         less and which verdicts compare. Ends of intervals that domains cannot support are open.
         """
         return RiskTable.of(
-            self.predictors,
+            self.models,
             as_levels(quantiles),
             as_levels(superquantiles),
             references=self.references,
@@ -159,10 +159,10 @@ class Evaluation(ShownRisks):
         confidence: float = 0.95,
         interpolation: str = "step",
     ) -> PairedComparison:
-        """Each predictor against ``baseline`` (the first): differences, paired by domain.
+        """Each model against ``baseline`` (the first): differences, paired by domain.
 
         Differences of mean, quantiles and superquantiles at ``alpha``, with the intervals of
-        :func:`eqrm.evaluation.paired_differences`. Negative where the predictor is better.
+        :func:`eqrm.evaluation.paired_differences`. Negative where the model is better.
         ``interpolation`` of quantiles is "step" or "smooth", as in :meth:`risk_table`.
         """
         first, given = self._known(baseline), (as_levels(alpha), confidence)
@@ -170,14 +170,14 @@ class Evaluation(ShownRisks):
             name: paired_differences(
                 self[first].risks, risks.risks, *given, interpolation=interpolation
             )
-            for name, risks in self.predictors.items()
+            for name, risks in self.models.items()
             if name != first
         }
         return PairedComparison(first, found)
 
     @cached_property
     def noise(self) -> dict[str, NoiseSplit | None]:
-        """How much of the spread of each predictor's risks is sampling noise.
+        """How much of the spread of each model's risks is sampling noise.
 
         None where no domain has two examples, or the loss is no mean over examples, so that noise
         and spread cannot be separated.
@@ -186,7 +186,7 @@ class Evaluation(ShownRisks):
             name: noise_split(risks.risks, risks.counts, risks.variances)
             if np.isfinite(risks.variances).any()
             else None
-            for name, risks in self.predictors.items()
+            for name, risks in self.models.items()
         }
 
     @cached_property
@@ -198,7 +198,7 @@ class Evaluation(ShownRisks):
         any other order.
         """
         if len(self.domains) < FEWEST_TO_TEST:
-            return {name: [] for name in self.predictors}
+            return {name: [] for name in self.models}
         times = self.time_order
         orders: dict[str, Any] = {} if times is None else {"time": times.times}
         return {
@@ -206,7 +206,7 @@ class Evaluation(ShownRisks):
                 order_test(risks.risks, order, by)
                 for by, order in {**orders, "size": risks.counts}.items()
             ]
-            for name, risks in self.predictors.items()
+            for name, risks in self.models.items()
         }
 
     def certificate(
@@ -216,7 +216,7 @@ class Evaluation(ShownRisks):
         *,
         threshold: float | None = None,
         true_risk: bool = False,
-        predictor: str | None = None,
+        model: str | None = None,
         sampling: str | None = None,
         group: str | None = None,
     ) -> Certificate:
@@ -225,7 +225,7 @@ class Evaluation(ShownRisks):
         Without ``threshold``: a risk that a share ``alpha`` of new domains does not exceed.
         With it: the share of new domains whose risk is at most ``threshold``. It is about the
         measured risk of new domains of similar size or, with ``true_risk``, about their true
-        risk, which needs ``bounds`` on the loss. ``predictor`` is the first unless named. Too few
+        risk, which needs ``bounds`` on the loss. ``model`` is the first unless named. Too few
         domains raise ``TooFewDomainsError``, which says how many are needed. Where the order test
         rejects the assumption, the sentence names the bound that applies (:meth:`in_time`).
 
@@ -241,9 +241,9 @@ class Evaluation(ShownRisks):
         """
         asked: dict[str, Any] = {"threshold": threshold, "true_risk": true_risk}
         asked |= {"sampling": sampling, "group": group}
-        found = self._certifiers[self._known(predictor)].certificate(alpha, confidence, **asked)
+        found = self._certifiers[self._known(model)].certificate(alpha, confidence, **asked)
         found = replace(found, proven=not self.cross_fitted)
-        tests = self.exchangeability[self._known(predictor)] if self.time_order else []
+        tests = self.exchangeability[self._known(model)] if self.time_order else []
         return replace(found, doubt=tests[0].doubt if tests else "")  # the first is that of time
 
     def in_time(
@@ -254,7 +254,7 @@ class Evaluation(ShownRisks):
         recent: float | None = None,
         alpha: LevelLike = 0.9,
         confidence: float = 0.95,
-        predictor: str | None = None,
+        model: str | None = None,
     ) -> dict[str, TimeBound]:
         """Bounds for domains that come one after the other, by the name of the setting.
 
@@ -270,7 +270,7 @@ class Evaluation(ShownRisks):
                 "Bounds for domains in time take them for one sequence, not for members of groups. "
                 f"Leave out {Setting('within')}, or dependence, spells and recent."
             )
-        risks = self[self._known(predictor)].risks
+        risks = self[self._known(model)].risks
         return asked.of(asked.arranged(risks, self.domains, self.time_order), alpha, confidence)
 
     @cached_property
@@ -278,21 +278,21 @@ class Evaluation(ShownRisks):
         named = None if self.nesting is None else self.nesting.labels
         return {
             name: Certifier(risks, self.loss, self.bounds, self.groups, named)
-            for name, risks in self.predictors.items()
+            for name, risks in self.models.items()
         }
 
     def nested(self, alpha: LevelLike = 0.9, confidence: float = 0.95) -> dict[str, NestedFindings]:
-        """Spread per level and certificates of nested domains, by predictor; empty for others."""
+        """Spread per level and certificates of nested domains, by model; empty for others."""
         if self.nesting is None or self.groups is None:
             return {}
         given = self.groups, alpha, confidence, self.nesting.labels
-        return {name: nested_findings(each, *given) for name, each in self.predictors.items()}
+        return {name: nested_findings(each, *given) for name, each in self.models.items()}
 
     def cdf_band(
-        self, confidence: float = 0.95, method: str = "exact", *, predictor: str | None = None
+        self, confidence: float = 0.95, method: str = "exact", *, model: str | None = None
     ) -> CdfBand:
         """A confidence band for the whole CDF of the risk of a new domain (of one per group)."""
-        risks = self._certifiers[self._known(predictor)].independent.risks
+        risks = self._certifiers[self._known(model)].independent.risks
         return cdf_band(risks, confidence, method)
 
     def to_dict(self) -> dict[str, Any]:
@@ -303,7 +303,7 @@ class Evaluation(ShownRisks):
             "format": FORMAT,
             "loss": self.loss,
             "bounds": None if self.bounds is None else list(self.bounds),
-            "predictors": {name: risks.to_dict() for name, risks in self.predictors.items()},
+            "models": {name: risks.to_dict() for name, risks in self.models.items()},
             "references": None if self.references is None else self.references.to_dict(),
             **({} if self.nesting is None else {"nesting": asdict(self.nesting)}),
             "order": None if self.order is None else self.order.to_dict(),
@@ -327,13 +327,13 @@ class Evaluation(ShownRisks):
         try:
             bounds, beside = content["bounds"], content.get("references")
             nesting, order = content.get("nesting"), content.get("order")
-            predictors = {n: MeasuredRisks.from_dict(c) for n, c in content["predictors"].items()}
+            models = {n: MeasuredRisks.from_dict(c) for n, c in content["models"].items()}
             if not isinstance(content["loss"], str):
                 raise TypeError(content["loss"])
             return cls(
-                predictors,
+                models,
                 content["loss"],
-                None if bounds is None else _bounds_of(bounds, predictors),
+                None if bounds is None else _bounds_of(bounds, models),
                 None if beside is None else References.from_dict(beside),
                 None if nesting is None else DomainKey.of(nesting["groups"], nesting["members"]),
                 None if order is None else DomainOrder.from_dict(order),
@@ -349,17 +349,17 @@ class Evaluation(ShownRisks):
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
             raise DomainDataError("This evaluation was damaged: some values are wrong.") from None
 
-    def _known(self, predictor: str | None) -> str:
-        """A predictor's name; None means the only one, or the first."""
-        first = next(iter(self.predictors))
-        return first if predictor is None else one_of(predictor, self.predictors, "predictor")
+    def _known(self, model: str | None) -> str:
+        """A model's name; None means the only one, or the first."""
+        first = next(iter(self.models))
+        return first if model is None else one_of(model, self.models, "model")
 
 
-def _bounds_of(bounds: Any, predictors: Mapping[str, MeasuredRisks]) -> tuple[float, float]:
+def _bounds_of(bounds: Any, models: Mapping[str, MeasuredRisks]) -> tuple[float, float]:
     """The least and the largest loss in a file, between which all of its risks are."""
     low, high = float(bounds[0]), float(bounds[1])
     slack = 1e-9 * max(abs(low), abs(high))  # of sums that were rounded
-    for name, measured in predictors.items():
+    for name, measured in models.items():
         if not (low - slack <= measured.risks.min() and measured.risks.max() <= high + slack):
             raise DomainDataError(
                 f"This evaluation was damaged: losses are said to be between {low:g} and {high:g}, "

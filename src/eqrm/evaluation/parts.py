@@ -1,7 +1,7 @@
 """Evaluations of more rows than one machine reads: parts are measured anywhere, then merged.
 
 A part is what :func:`evaluate_part` found in some of the files: examples, mean and variance of the
-losses per domain and predictor, and the labels per domain that constants are computed from. It is
+losses per domain and model, and the labels per domain that constants are computed from. It is
 small, whatever the number of rows. :func:`merge_parts` gives the evaluation of all rows: counts are
 exact, means and variances are merged by :func:`eqrm.risks.merged_moments`. A domain may be split
 over parts in any way.
@@ -23,7 +23,7 @@ from eqrm.checks import Problems
 from eqrm.data.tables.files import find_files
 from eqrm.domains import DomainKey, named_domains
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
-from eqrm.evaluation.evaluate import evaluation_of, is_files, measured_predictors
+from eqrm.evaluation.evaluate import evaluation_of, is_files, measured_models
 from eqrm.evaluation.evaluated_domains import Period
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
@@ -35,7 +35,7 @@ from eqrm.level import Level
 from eqrm.risks import MeasuredRisks
 from eqrm.text import listed, shortened
 
-PART, FORMAT = "a part of an evaluation", "eqrm part of an evaluation 1"
+PART, FORMAT = "a part of an evaluation", "eqrm part of an evaluation 2"
 ENDS = 65_536
 """Bytes at the beginning and the end of a file that, with its size, tell files apart."""
 FORGED = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
@@ -53,14 +53,14 @@ class EvaluatedPart:
 
     measures: Mapping[str, Any]
     sources: Mapping[str, str]
-    predictors: Mapping[str, MeasuredRisks]
+    models: Mapping[str, MeasuredRisks]
     labels: LabelStatistics | None = None
     name: str = "a part"
     seen: frozenset[str] | None = None
 
     @property
     def examples(self) -> int:
-        return int(next(iter(self.predictors.values())).counts.sum())
+        return int(next(iter(self.models.values())).counts.sum())
 
     def write(self, path: str | Path) -> None:
         labels = None
@@ -71,7 +71,7 @@ class EvaluatedPart:
         content = {
             "measures": dict(self.measures),
             "sources": dict(self.sources),
-            "predictors": {name: risks.to_dict() for name, risks in self.predictors.items()},
+            "models": {name: risks.to_dict() for name, risks in self.models.items()},
             "labels": labels,
             "seen": None if self.seen is None else sorted(self.seen),
         }
@@ -89,18 +89,18 @@ class EvaluatedPart:
                 if shapes != {(len(domains),)}:
                     raise ValueError("labels have other numbers than domains")
                 labels = LabelStatistics(tuple(map(str, domains)), counts, *others)
-            predictors = {
+            models = {
                 name: MeasuredRisks.from_dict(each, part=True)
-                for name, each in content["predictors"].items()
+                for name, each in content["models"].items()
             }
-            first = next(iter(predictors.values())).domains
+            first = next(iter(models.values())).domains
             if labels is not None and not {*map(str, first)} <= {*labels.domains}:
                 raise ValueError("labels are of other domains")
             _spec_of(content["measures"], None)
             return cls(
                 {"several": content["measures"]["several"], **content["measures"]},
                 dict(content["sources"]),
-                predictors,
+                models,
                 labels,
                 Path(path).name,
                 None if seen is None else frozenset(map(str, seen)),
@@ -111,11 +111,11 @@ class EvaluatedPart:
 
 
 def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
-    """Measure predictors on a part of the files of an evaluation.
+    """Measure models on a part of the files of an evaluation.
 
-    ``data`` is a file, a pattern, a folder, a list of them, or a mapping of predictors to them;
+    ``data`` is a file, a pattern, a folder, a list of them, or a mapping of models to them;
     the rest is as in :func:`eqrm.evaluate`: ``domains``, ``within``, ``losses``, ``target``,
-    ``predictions``, ``metric``, ``clip``, ``aggregated``, ``columns``, ``predictor``, ``seen``,
+    ``predictions``, ``metric``, ``clip``, ``aggregated``, ``columns``, ``model``, ``seen``,
     ``threads``, ``memory``.
     """
     domains, nesting = nested_domains(data, columns.get("domains"), columns.pop("within", None))
@@ -140,7 +140,7 @@ def evaluate_part(data: Any, **columns: Any) -> EvaluatedPart:
                 "losses with eqrm.evaluation.RiskAccumulator, which merges too."
             )
         files += find_files([group] if isinstance(group, (str, Path)) else group)
-    found = measured_predictors(data, spec)
+    found = measured_models(data, spec)
     first = next(iter(found.values()))
     seen = [each.facts.seen for each in found.values() if each.facts.seen is not None]
     measures = {
@@ -167,18 +167,18 @@ def merge_parts(
     common_domains: bool = False,
     references: bool | None = None,
     alpha: LevelLike = 0.9,
-    after: Any = None,
-    last: float | None = None,
+    test_after: Any = None,
+    test_last: float | None = None,
 ) -> Evaluation:
     """The evaluation of all rows of which the parts, or the files of parts, were measured.
 
-    Damaged parts, parts that measure different things, that lack a predictor, or that measured a
+    Damaged parts, parts that measure different things, that lack a model, or that measured a
     file which another part measured too are refused, all problems at once. ``references=False``
-    leaves out the constants. Domains seen in training are left out; ``after`` and ``last`` are as
-    in :func:`eqrm.evaluate`, for domains that are dates.
+    leaves out the constants. Domains seen in training are left out; ``test_after`` and
+    ``test_last`` are as in :func:`eqrm.evaluate`, for domains that are dates.
     """
     checked_alpha(alpha)
-    period, problems, read = Period(after, last), Problems(), list[EvaluatedPart]()
+    period, problems, read = Period(test_after, test_last), Problems(), list[EvaluatedPart]()
     for part in parts:
         try:
             read.append(EvaluatedPart.read(part) if isinstance(part, (str, Path)) else part)
@@ -193,8 +193,8 @@ def merge_parts(
     facts = DomainFacts(frozenset[str]().union(*(part.seen or () for part in read)))
     labels = LabelStatistics.merged([part.labels for part in read])
     measured = {}
-    for name in read[0].predictors:
-        risks = _merged_risks([part.predictors[name] for part in read])
+    for name in read[0].models:
+        risks = _merged_risks([part.models[name] for part in read])
         if spec.known_metric is not None and spec.known_metric.name == "0-1":
             expected = Expected(spec.known_metric, as_classes=labels is None)
             refuse_if_never_right(name, risks, expected)
@@ -216,13 +216,13 @@ def _note_differences(parts: Sequence[EvaluatedPart], problems: Problems) -> Non
                     "of one evaluation."
                 )
         for one, other in ((part, first), (first, part)):
-            lacking = [name for name in other.predictors if name not in one.predictors]
+            lacking = [name for name in other.models if name not in one.models]
             if lacking:
                 problems.note(
-                    f"{one.name} has no predictor {listed(lacking)}, which {other.name} has. "
-                    "Measure the same predictors in every part."
+                    f"{one.name} has no model {listed(lacking)}, which {other.name} has. "
+                    "Measure the same models in every part."
                 )
-        names = {str(name) for risks in part.predictors.values() for name in risks.domains}
+        names = {str(name) for risks in part.models.values() for name in risks.domains}
         seen = {name: None if part.seen is None else name in part.seen for name in names}
         unlike = sorted(name for name in names if known.get(name, seen[name]) is not seen[name])
         if unlike:

@@ -1,4 +1,4 @@
-"""What every evaluated predictor is compared with: constants, and its own recalibration.
+"""What every evaluated model is compared with: constants, and its own recalibration.
 
 Both are cross-fitted over domains: the risk of a domain comes from a constant, or a correction of
 the scores, that was computed on other domains. Neither needs a model.
@@ -51,10 +51,10 @@ FEWEST_DOMAINS = 10
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Risks of references on the evaluated domains, by name, and the skill of all predictors.
+    """Risks of references on the evaluated domains, by name, and the skill of all models.
 
     ``level`` is what scores were recalibrated for; ``recalibrates`` says which reference is the
-    recalibration of which predictor, the others are constants. ``notes`` say what is missing.
+    recalibration of which model, the others are constants. ``notes`` say what is missing.
     """
 
     level: Level
@@ -86,7 +86,7 @@ class References:
 def references_of(
     measured: Mapping[str, Measured], domains: Sequence[Name], spec: MeasurementSpec, level: Level
 ) -> References:
-    """The references of predictors on these domains, or a note that says why there are none."""
+    """The references of models on these domains, or a note that says why there are none."""
     first, metric = next(iter(measured.values())), spec.known_metric
     if metric is None or first.labels is None:
         return References(level, notes=(_why_none(spec),))
@@ -120,7 +120,7 @@ def references_of(
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """The rows of a predictor on the evaluated ``domains``, sorted by domain."""
+    """The rows of a model on the evaluated ``domains``, sorted by domain."""
 
     rows: RowsOfPredictions
     domains: Sequence[Name]
@@ -253,7 +253,7 @@ def cross_fitted_constants(
 ) -> Mapping[str, Constant]:
     """The base rate and an even guess of classes, or the mean of numbers.
 
-    ``several`` says that predictors give a probability of every class, not of label 1 alone.
+    ``several`` says that models give a probability of every class, not of label 1 alone.
     """
     if labels.means is not None and labels.variances is not None:
         return {MEAN: _mean(labels.domains, labels.counts[:, 0], labels.means, labels.variances)}

@@ -93,7 +93,7 @@ class LinearQRM(LinearModel):
 
     def path(
         self,
-        levels: Sequence[Level | float | str],
+        alpha: Sequence[Level | float | str],
         X: Any = None,
         y: Any = None,
         groups: Any = None,
@@ -120,9 +120,9 @@ class LinearQRM(LinearModel):
                 f"measure={self.measure!r} has no level, so it has no path. Use fit, or the "
                 "measures 'quantile' and 'superquantile'."
             )
-        if isinstance(levels, (str, int, float, Level)):
-            raise SettingError(f"A path needs a list of levels, got {levels!r}.")
-        wanted = [Level.of(level) for level in levels]
+        if isinstance(alpha, (str, int, float, Level)):
+            raise SettingError(f"A path needs a list of levels, got {alpha!r}.")
+        wanted = [Level.of(level) for level in alpha]
         if not wanted:
             raise SettingError("A path needs at least one level.")
         if X is None:

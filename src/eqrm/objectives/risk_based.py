@@ -96,7 +96,7 @@ class EQRM(RiskObjective):
 
     name = "eqrm"
     capturable = True
-    alpha: Level | float | str = hyperparameter(0.75, "the level α", space=UniformSpace(0.5, 0.99))
+    alpha: Level | float | str = hyperparameter(0.9, "the level α", space=UniformSpace(0.5, 0.99))
     distribution: str | Estimator = hyperparameter(
         "kde", "how the distribution of the risk is estimated"
     )
@@ -373,6 +373,7 @@ class DomainBedEQRM(EQRM):
     """
 
     preset = "domainbed"
+    alpha: Level | float | str = hyperparameter(0.75, "the level α", space=UniformSpace(0.5, 0.99))
     bandwidth: str | float | Bandwidth | BandwidthFunction = hyperparameter(
         "gaussian-optimal-1.06", "the rule for the KDE's bandwidth"
     )

@@ -115,7 +115,7 @@ def backtest_table(
     >>> table = Table({"x": x}, x + rng.normal(size=1200), day)
     >>> plan = BacktestPlan.of(train=40, certify=40, judge=20, quantiles=[0.9])
     >>> found = backtest_table(table, plan, FitSettings(minimised=("quantile",)))
-    >>> found.predictors
+    >>> found.models
     ('mean', 'ERM', 'ERM recalibrated for 0.9', 'EQRM for 0.9')
     """
     if plan.train is None:

@@ -39,21 +39,21 @@ class Expectation:
 
 
 def expectation(
-    evaluation: Evaluation, predictor: str, level: Level, confidence: float, several: str
+    evaluation: Evaluation, model: str, level: Level, confidence: float, several: str
 ) -> Expectation:
-    """What to expect of a new domain, by the risks of a predictor on domains it has not seen.
+    """What to expect of a new domain, by the risks of a model on domains it has not seen.
 
     ``several`` is what domains are called.
     """
-    tested = in_time_test(evaluation, predictor)
+    tested = in_time_test(evaluation, model)
     try:
         if tested is None or tested.rejected is None:
-            return Expectation(evaluation.certificate(level, confidence, predictor=predictor))
+            return Expectation(evaluation.certificate(level, confidence, model=model))
         if tested.rejected == "trend":
             return Expectation(None, "the risk changes over time", dependent=True)
-        found = evaluation.in_time(
-            spells=True, alpha=level, confidence=confidence, predictor=predictor
-        )["spells"]
+        found = evaluation.in_time(spells=True, alpha=level, confidence=confidence, model=model)[
+            "spells"
+        ]
         if isinstance(found, Certificate):
             return Expectation(found, dependent=True)
         why = "their risks rise and fall in runs that are too long for one"
@@ -80,9 +80,9 @@ def expected_of(evaluation: Evaluation, decision: Decision, confidence: float) -
     return replace(found, bound=raised, before=found.bound.bound)
 
 
-def in_time_test(evaluation: Evaluation, predictor: str) -> ExchangeabilityTest | None:
+def in_time_test(evaluation: Evaluation, model: str) -> ExchangeabilityTest | None:
     """The test of whether the risk changes over time, where domains have an order."""
-    tests = evaluation.exchangeability[predictor]
+    tests = evaluation.exchangeability[model]
     return tests[0] if evaluation.time_order is not None and tests else None
 
 

@@ -235,10 +235,10 @@ class TrainingPlan:
     )
 
     @classmethod
-    def of(cls, alpha: Any = 0.9, problems: Problems | None = None, **given: Any) -> TrainingPlan:
+    def of(cls, alpha: Any = None, problems: Problems | None = None, **given: Any) -> TrainingPlan:
         """From what a user gave; what is wrong is noted as problems, or raised without them.
 
-        Levels are in any form, each once, in order.
+        Levels are in any form, each once, in order; None is 0.9.
 
         >>> TrainingPlan.of(["0.9", 0.5, 0.9]).alpha
         (Level(0.5), Level(0.9))
@@ -332,11 +332,12 @@ class TrainingPlan:
 
 def _levels_of(measure: str, alpha: Any) -> tuple[Level, ...]:
     if measure in WITHOUT_LEVEL:
-        if alpha != 0.9:
+        if alpha not in (None, 0.9):
             raise SettingError(
                 f"The measure {measure!r} has no level: leave out {Setting('alpha')}."
             )
         return () if measure == "mean" else (Level(1.0),)
+    alpha = 0.9 if alpha is None else alpha
     given = [alpha] if isinstance(alpha, (int, float, str, Level)) else alpha
     found = {Level.of(level).interior("A quantile of risks") for level in given}
     if not found:

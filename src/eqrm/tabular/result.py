@@ -290,7 +290,7 @@ class TrainingResult:
         for name, text in texts.items():
             write_text(folder / name, text)
         try:
-            figure = draw_cdfs_and_tails(self.evaluation.predictors)
+            figure = draw_cdfs_and_tails(self.evaluation.models)
         except MissingExtraError:
             return  # the report holds the same curves
         with whole_file(folder / "risk-cdfs.svg") as draft:

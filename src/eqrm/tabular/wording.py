@@ -65,7 +65,7 @@ def opening(training: TableTraining, source: str = "") -> str:
 def models_table(training: TableTraining) -> str:
     """A line per model, by the quantile, the chosen one marked and first; constants below."""
     judged, decision = training.evaluation, training.decision
-    models = [name for name in judged.predictors if name not in training.constants]
+    models = [name for name in judged.models if name not in training.constants]
     levels = sorted({*(d.level for d in training.decisions)})
     at = {name: [smooth_quantile(judged[name].risks, level) for level in levels] for name in models}
     for each in training.decisions:
@@ -233,7 +233,7 @@ def training_answer(training: TableTraining, confidence: float) -> Answer:
             each.name: each.level
             for contest in training.contests.values()
             for each in contest.candidates
-            if each.level is not None and each.name in training.evaluation.predictors
+            if each.level is not None and each.name in training.evaluation.models
         },
         at_levels={level_label(each.level): str(each) for each in training.decisions},
         facts=tuple(map(Fact, minded_of(training))),

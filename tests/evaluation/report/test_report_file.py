@@ -101,7 +101,7 @@ def test_names_cannot_add_an_element_to_the_page() -> None:
         found = Elements(report_html(evaluation, command=command)).found
         return [tag for tag, _ in found if tag not in ("wbr", "bdi")]
 
-    hostile = measured(40, predictors=HOSTILE[:2], names=HOSTILE)
+    hostile = measured(40, models=HOSTILE[:2], names=HOSTILE)
     assert tags(hostile, HOSTILE[1]) == tags(measured(40), "x")
 
 
@@ -123,10 +123,10 @@ def test_nothing_on_the_page_names_another_file_or_address() -> None:
 
 
 def assert_ends_are_listed(names: Sequence[str], evaluation: Evaluation, number: int) -> None:
-    for predictor in evaluation.predictors.values():
-        order = np.argsort(predictor.risks)
+    for model in evaluation.models.values():
+        order = np.argsort(model.risks)
         ends = [*order[:number], *order[-number:]]
-        assert {predictor.domains[int(i)] for i in ends} <= set(names)
+        assert {model.domains[int(i)] for i in ends} <= set(names)
 
 
 def listed(evaluation: Evaluation, most_bytes: int = MEGABYTE) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_each_stop_has_the_quantile_of_the_table() -> None:
 def test_a_model_picked_on_these_domains_has_a_bound_for_all_models_at_once() -> None:
     evaluation = measured(200, TWELVE[:6])
     data = content_of(report_html(evaluation))
-    levels, chosen = data["levels"], data["predictors"][data["chosen"]]
+    levels, chosen = data["levels"], data["models"][data["chosen"]]
     wanted = eqrm.evaluation.quantile_bound(evaluation[chosen].risks, 0.9, 1.0 - 0.05 / 6)
     assert float(levels["chosen"]["picked"][levels["start"]][0]) >= wanted.bound
     assert levels["compared"] == 6

@@ -76,8 +76,8 @@ def test_the_slider_moves_picture_table_and_certificate(page: Browser, report: P
         page.ask(f"({MOVE})({alpha})")
         assert page.ask(TEXT.format("level-value")) == f"{alpha:g}"
         assert f"{alpha:g}-quantile" in page.ask("document.querySelector('#picture').textContent")
-        for row, predictor in enumerate(("ERM", "EQRM")):
-            quantile = np.quantile(measured()[predictor].risks, alpha, method="inverted_cdf")
+        for row, model in enumerate(("ERM", "EQRM")):
+            quantile = np.quantile(measured()[model].risks, alpha, method="inverted_cdf")
             assert float(page.ask(NOW)[row]) == pytest.approx(quantile, abs=0.01)
         assert page.ask(TEXT.format("stated")) == sentence_of(measured(), "EQRM", alpha)
         columns = page.ask(here)

@@ -58,7 +58,7 @@ def test_probabilities_are_clipped_as_in_the_evaluation(
 ) -> None:
     rng = np.random.default_rng(0)
     frame = days(0, 62).assign(y=rng.integers(0, 2, 248), p=rng.choice([0, 0.2, 1.0], 248))
-    measured: dict[str, Any] = {"domains": "day", "labels": "y", "predictions": {"model": "p"}}
+    measured: dict[str, Any] = {"domains": "day", "target": "y", "predictions": {"model": "p"}}
     found = eqrm.evaluate(frame[: 60 * 4], **measured, clip=0.01)
     (tmp_path / "ev.json").write_text(found.to_json())
     state, new = tmp_path / "w.state", written(tmp_path, frame[60 * 4 :], "new.csv")

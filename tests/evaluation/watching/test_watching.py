@@ -121,7 +121,7 @@ def test_bad_rows_are_refused_and_the_state_stays(
         (["--metric", "brier"], "--metric is 'brier', but the watch was started with 'loss'"),
         (["--loss", "l2"], "--loss is 'l2', but the watch was started with 'loss'"),
         (
-            ["--predictor", "other"],
+            ["--model", "other"],
             "'other', but the watch was started with 'model'",
         ),
         (
@@ -157,7 +157,7 @@ def test_another_question_than_the_certified_one_is_refused(
         (["--loss", "loss"], "--domain COLUMN is required"),
         (["--target", "y", "--prediction", "p"], "so new files need --loss COLUMN, and nothing"),
         (["--metric", "brier"], "The certificate is about the loss, and --metric is 'brier'."),
-        ([*COLUMNS, "--predictor", "modle"], "Did you mean 'model'?"),
+        ([*COLUMNS, "--model", "modle"], "Did you mean 'model'?"),
         ([*COLUMNS, "--alpha", ".99"], "60 domains are too few to bound the 0.99-quantile"),
         ([*COLUMNS, "--dependence", "1"], "at least 71 are needed"),
         ([*COLUMNS, "--delta", "2"], "--delta must be"),
@@ -198,10 +198,10 @@ def test_predictions_are_measured_by_the_metric_of_the_certificate(
     start = ["--start", str(tmp_path / "ev.json"), *columns]
     state = tmp_path / "w.state"
     assert watch(state, *start) == 2
-    assert "holds 2 predictors" in capsys.readouterr().err
-    assert watch(state, *start, "--predictor", "b", "--metric", "log-loss") == 2
+    assert "holds 2 models" in capsys.readouterr().err
+    assert watch(state, *start, "--model", "b", "--metric", "log-loss") == 2
     assert "about the Brier score" in capsys.readouterr().err
-    assert watch(state, *start, "--predictor", "b") == 0
+    assert watch(state, *start, "--model", "b") == 0
     assert watch(state, "--new", written(tmp_path, new, "new.csv")) == 0
     expected = ((new["p"] - new["y"]) ** 2).groupby(new["day"]).mean()
     assert [r["risk"] for r in domains(state)] == pytest.approx(expected.tolist(), rel=1e-12)

@@ -243,11 +243,11 @@ def choose_level(
     """The level that meets a requirement on new domains with the lowest mean risk, if any does.
 
     The requirement: a risk of at most ``risk`` on a share ``alpha`` of new domains. Every
-    level in ``candidates`` (None is ERM) is fitted to some of the domains and evaluated on the others, by ``cv``: a
-    splitter, a number of folds, or None for :class:`DomainKFold` in 5 folds. With a
-    ``confidence``, reaching the share on these domains is not enough: a Clopper–Pearson bound on
-    the share of new ones must reach it, with a confidence that covers all levels together. The
-    models of different folds differ a little, so this is a bound for their kind, not for one of
+    level in ``candidates`` (None is ERM) is fitted to some of the domains and evaluated on the
+    others, by ``cv``: a splitter, a number of folds, or None for :class:`DomainKFold` in 5 folds.
+    With a ``confidence``, reaching the share on these domains is not enough: a Clopper–Pearson
+    bound on the share of new ones must reach it, with a confidence that covers all levels together.
+    The models of different folds differ a little, so this is a bound for their kind, not for one of
     them: for a guarantee of the final predictor, use its ``certificate`` on domains that were not
     used at all.
     """

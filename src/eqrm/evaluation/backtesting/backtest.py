@@ -28,7 +28,7 @@ from eqrm.evaluation.backtesting.words import (
     drawn_backtest,
     write_backtest_page,
 )
-from eqrm.evaluation.evaluate import measured_predictors
+from eqrm.evaluation.evaluate import measured_models
 from eqrm.evaluation.evaluated_domains import evaluated
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.domain_columns import domain_times
@@ -48,7 +48,7 @@ Constants = Callable[[Places, Places], Mapping[str, tuple[Array, Array]]]
 class Backtest(JudgedWindows):
     """What :func:`backtest` found: ``print`` it, draw it, write it as a page.
 
-    ``pooled`` has a row per predictor, bound and level with the share of judged domains within
+    ``pooled`` has a row per model, bound and level with the share of judged domains within
     the bound; ``shares`` the same window by window; ``risks`` mean and worst window.
     """
 
@@ -56,7 +56,7 @@ class Backtest(JudgedWindows):
         return backtest_text(self)
 
     def __repr__(self) -> str:
-        return f"<Backtest: {len(self.predictors)} predictors, {len(self.measured)} windows>"
+        return f"<Backtest: {len(self.models)} models, {len(self.measured)} windows>"
 
     def draw(self) -> Figure:
         """Shares by window and by level, as a matplotlib figure."""
@@ -70,7 +70,7 @@ class Backtest(JudgedWindows):
 def backtest(evaluation: Evaluation, *, times: Any = None, **settings: Any) -> Backtest:
     """Compare bounds computed on past domains with the risks of later domains.
 
-    ``evaluation`` is that of any predictors (:func:`eqrm.evaluate`). Its domains have times
+    ``evaluation`` is that of any models (:func:`eqrm.evaluate`). Its domains have times
     (``evaluate(..., order=)``), are dates or numbers, or ``times`` holds one per domain. Windows
     slide over them: a bound is computed on ``certify`` domains (60; several lengths may be given)
     and compared with the risks of the next ``judge`` (30), ``gap`` (0) domains later; then
@@ -94,10 +94,10 @@ def backtest_predictions(
 
     ``spec`` says which columns hold what. ``order`` is the column with the time of each row; by
     default the domains are their times. Where there are labels, constants fitted to the domains
-    to certify on stand beside the predictors.
+    to certify on stand beside the models.
     """
     spec = replace(spec, references=None if spec.takes_predictions else False)
-    measured = measured_predictors(files, spec)
+    measured = measured_models(files, spec)
     evaluation = evaluated(measured, spec)
     names = evaluation.domains
     numbered, times = _in_the_order_given(names), None
@@ -127,7 +127,7 @@ def _of_evaluation(
     notes: Sequence[str] = (),
 ) -> Backtest:
     windows, loss = windows_of(plan, domains), evaluation.loss
-    risks = {name: each.risks for name, each in evaluation.predictors.items()}
+    risks = {name: each.risks for name, each in evaluation.models.items()}
     return judged_backtest(
         plan, domains, windows, lambda _: risks, loss, constants=constants, notes=notes
     )
@@ -183,8 +183,8 @@ def judged_backtest(
 ) -> Backtest:
     """Judge windows whose risks are known.
 
-    ``risks_in`` gives the risks (m,) of each predictor on all domains in a window; ``constants``
-    those of predictors that are fitted to the domains to certify on.
+    ``risks_in`` gives the risks (m,) of each model on all domains in a window; ``constants``
+    those of models that are fitted to the domains to certify on.
     """
     measured, beside = [], dict.fromkeys(references)
     for window in windows:

@@ -20,7 +20,7 @@ from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.level import Level
 from eqrm.text import csv_text
 
-FORMAT = "eqrm backtest 1"
+FORMAT = "eqrm backtest 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def _refuse_empty(
 
 @dataclass(frozen=True, kw_only=True)
 class ShareWithin(Finding):
-    """How many of ``judged`` domains were ``within`` one bound of one predictor.
+    """How many of ``judged`` domains were ``within`` one bound of one model.
 
     ``certify`` is the length asked for. ``infinite`` judged domains had a bound that allows every
     risk. If all domains are exchangeable, ``expected`` is the share within the plain certificate,
@@ -121,7 +121,7 @@ class ShareWithin(Finding):
     derived = ("share",)
 
     certify: int
-    predictor: str
+    model: str
     kind: str
     level: float
     judged: int
@@ -132,8 +132,8 @@ class ShareWithin(Finding):
 
     @property
     def about(self) -> tuple[int, str, str, float]:
-        """Which bound of which predictor."""
-        return self.certify, self.predictor, self.kind, self.level
+        """Which bound of which model."""
+        return self.certify, self.model, self.kind, self.level
 
     @property
     def share(self) -> float:
@@ -180,7 +180,7 @@ class PooledShare(ShareWithin):
 
     @classmethod
     def of(cls, rows: Sequence[WindowShare]) -> PooledShare:
-        """Pool the windows of one predictor, bound and level."""
+        """Pool the windows of one model, bound and level."""
         held, first = [row for row in rows if not row.refusal], rows[0]
         chances = [row.expected_below for row in held if row.expected_below is not None]
         expected = [row.expected * row.judged for row in held if row.expected is not None]
@@ -188,7 +188,7 @@ class PooledShare(ShareWithin):
         judged = sum(row.judged for row in held)
         return cls(
             certify=first.certify,
-            predictor=first.predictor,
+            model=first.model,
             kind=first.kind,
             level=first.level,
             windows=len(held),
@@ -206,7 +206,7 @@ class PooledShare(ShareWithin):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedRisk(Finding):
-    """A predictor on the judged domains of all windows.
+    """A model on the judged domains of all windows.
 
     ``mean`` and ``quantile`` (at the headline level, a Harrell–Davis estimate) are over all of
     them, ``worst`` is the highest mean risk of a window, which ``worst_window`` numbers.
@@ -215,7 +215,7 @@ class JudgedRisk(Finding):
     derived = ()
 
     certify: int
-    predictor: str
+    model: str
     mean: float
     quantile: float
     worst: float
@@ -224,7 +224,7 @@ class JudgedRisk(Finding):
 
 @dataclass(frozen=True, eq=False)
 class WindowRisks:
-    """The risks of every predictor on the domains of a window, in the order of time."""
+    """The risks of every model on the domains of a window, in the order of time."""
 
     window: BacktestWindow
     past: Mapping[str, Array]
@@ -235,7 +235,7 @@ class WindowRisks:
 class JudgedWindows:
     """Bounds from the past beside what came.
 
-    ``references`` are the predictors that are constants, ``notes`` sentences on what was left out
+    ``references`` are the models that are constants, ``notes`` sentences on what was left out
     or cannot be certified. ``loss`` names the loss.
     """
 
@@ -247,8 +247,8 @@ class JudgedWindows:
     references: tuple[str, ...] = ()
 
     @property
-    def predictors(self) -> tuple[str, ...]:
-        """The names of all predictors, the references (constants) first."""
+    def models(self) -> tuple[str, ...]:
+        """The names of all models, the references (constants) first."""
         names = dict.fromkeys(name for each in self.measured for name in each.later)
         return tuple(dict.fromkeys([*self.references, *names]))
 
@@ -256,33 +256,33 @@ class JudgedWindows:
         """The windows with this many domains to certify on."""
         return [each for each in self.measured if each.window.certify_size == certify]
 
-    def judged(self, each: WindowRisks, predictor: str, kind: str, level: float) -> JudgedDomains:
+    def judged(self, each: WindowRisks, model: str, kind: str, alpha: float) -> JudgedDomains:
         """One bound in one window, domain by domain."""
         rule = next(rule for rule in self.plan.rules if rule.name == kind)
-        return rule.judge(each.past[predictor], each.later[predictor], level, self.plan.confidence)
+        return rule.judge(each.past[model], each.later[model], alpha, self.plan.confidence)
 
     @cached_property
     def shares(self) -> tuple[WindowShare, ...]:
-        """A row per length of ``certify``, predictor, bound, level and window."""
+        """A row per length of ``certify``, model, bound, level and window."""
         return tuple(
-            self._share(each, predictor, kind, level)
+            self._share(each, model, kind, level)
             for certify in self.plan.certify
-            for predictor in self.predictors
+            for model in self.models
             for kind in self.plan.kinds
             for level in self.plan.quantiles
             for each in self.windows(certify)
-            if predictor in each.later
+            if model in each.later
         )
 
-    def _share(self, each: WindowRisks, predictor: str, kind: str, level: float) -> WindowShare:
-        found, window = self.judged(each, predictor, kind, level), each.window
+    def _share(self, each: WindowRisks, model: str, kind: str, level: float) -> WindowShare:
+        found, window = self.judged(each, model, kind, level), each.window
         first, last = self.domains.period(window.judge)
         return WindowShare(
             certify=window.certify_size,
             window=window.number,
             first=first,
             last=last,
-            predictor=predictor,
+            model=model,
             kind=kind,
             level=level,
             certified=len(window.certify),
@@ -297,7 +297,7 @@ class JudgedWindows:
 
     @cached_property
     def pooled(self) -> tuple[PooledShare, ...]:
-        """A row per length of ``certify``, predictor, bound and level, over all windows."""
+        """A row per length of ``certify``, model, bound and level, over all windows."""
         groups: dict[tuple[Any, ...], list[WindowShare]] = {}
         for row in self.shares:
             groups.setdefault(row.about, []).append(row)
@@ -305,27 +305,27 @@ class JudgedWindows:
 
     @cached_property
     def risks(self) -> tuple[JudgedRisk, ...]:
-        """Mean, quantile and worst window of each predictor, per length of ``certify``."""
+        """Mean, quantile and worst window of each model, per length of ``certify``."""
         return tuple(
-            self._risk(certify, name) for certify in self.plan.certify for name in self.predictors
+            self._risk(certify, name) for certify in self.plan.certify for name in self.models
         )
 
-    def _risk(self, certify: int, predictor: str) -> JudgedRisk:
-        held = [w for w in self.windows(certify) if predictor in w.later]
-        means = [float(w.later[predictor].mean()) for w in held]
-        judged = np.concatenate([w.later[predictor] for w in held])
+    def _risk(self, certify: int, model: str) -> JudgedRisk:
+        held = [w for w in self.windows(certify) if model in w.later]
+        means = [float(w.later[model].mean()) for w in held]
+        judged = np.concatenate([w.later[model] for w in held])
         return JudgedRisk(
             certify=certify,
-            predictor=predictor,
+            model=model,
             mean=float(judged.mean()),
             quantile=smooth_quantile(judged, Level(self.plan.headline)),
             worst=max(means),
             worst_window=held[int(np.argmax(means))].window.number,
         )
 
-    def find(self, certify: int, predictor: str, kind: str, level: float) -> PooledShare | None:
-        """One row of ``pooled``; None where the predictor is in no window."""
-        wanted = (certify, predictor, kind, level)
+    def find(self, certify: int, model: str, kind: str, alpha: float) -> PooledShare | None:
+        """One row of ``pooled``; None where the model is in no window."""
+        wanted = (certify, model, kind, alpha)
         return next((row for row in self.pooled if row.about == wanted), None)
 
     def to_dict(self) -> dict[str, Any]:
@@ -336,7 +336,7 @@ class JudgedWindows:
             "loss": self.loss,
             "order": self.domains.order,
             "domains": len(self.domains.names),
-            "predictors": list(self.predictors),
+            "models": list(self.models),
             "pooled": [row.to_dict() for row in self.pooled],
             "risks": [row.to_dict() for row in self.risks],
             "windows": [row.to_dict() for row in self.shares],
@@ -344,6 +344,6 @@ class JudgedWindows:
         }
 
     def to_csv(self) -> str:
-        """A row per window, predictor, bound and level."""
+        """A row per window, model, bound and level."""
         rows = [row.to_dict() for row in self.shares]
         return csv_text([list(rows[0]), *(row.values() for row in rows)])

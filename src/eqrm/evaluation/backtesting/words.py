@@ -61,7 +61,7 @@ def in_sentences(found: JudgedWindows) -> str:
     else:
         fitted = "trained once, on the first" if plan.refit == NEVER else "refitted on"
         number = f"at least {plan.train}" if plan.expanding else str(plan.train)
-        done = f"Predictors {fitted} {number} domains, bounds from the next {sizes}"
+        done = f"Models {fitted} {number} domains, bounds from the next {sizes}"
     gap = f", with {counted(plan.gap, 'domain')} between the parts" if plan.gap else ""
     return (
         f"Backtest on {counted(len(domains.names), 'domain')} in the order of {domains.order!r}, "
@@ -90,12 +90,12 @@ def tables(found: JudgedWindows, certify: int) -> list[tuple[str, list[list[str]
 def by_window(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per window at the headline level and for the first bound, then all together."""
     kind, level = found.plan.kinds[0], found.plan.headline
-    names = found.predictors
+    names = found.models
     rows = [r for r in found.shares if (r.certify, r.kind, r.level) == (certify, kind, level)]
     lines = [["window", "judged", *map(one_line, names)]]
     for each in found.windows(certify):
         number, judge = each.window.number, each.window.judge
-        own = {row.predictor: row for row in rows if row.window == number}
+        own = {row.model: row for row in rows if row.window == number}
         cells = [_cell(own.get(name)) for name in names]
         period = " to ".join(found.domains.period(judge))
         lines.append([f"{number}: {period}", str(len(judge)), *cells])
@@ -117,9 +117,9 @@ def by_window(found: JudgedWindows, certify: int) -> list[list[str]]:
 def by_level(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per level: pooled shares within the first bound."""
     kind = found.plan.kinds[0]
-    lines = [["level", "expected", *map(one_line, found.predictors)]]
+    lines = [["level", "expected", *map(one_line, found.models)]]
     for level in found.plan.quantiles:
-        pooled = [found.find(certify, name, kind, level) for name in found.predictors]
+        pooled = [found.find(certify, name, kind, level) for name in found.models]
         expected = next((p.expected for p in pooled if p and p.expected is not None), None)
         lines.append([f"{level:g}", _share(expected), *map(_pooled_cell, pooled)])
     return lines
@@ -127,9 +127,9 @@ def by_level(found: JudgedWindows, certify: int) -> list[list[str]]:
 
 def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
     """A line per bound: pooled shares at the headline level, and how many windows lack it."""
-    lines = [["bound", "refused", *map(one_line, found.predictors)]]
+    lines = [["bound", "refused", *map(one_line, found.models)]]
     for kind in found.plan.kinds:
-        pooled = [found.find(certify, name, kind, found.plan.headline) for name in found.predictors]
+        pooled = [found.find(certify, name, kind, found.plan.headline) for name in found.models]
         held = [p for p in pooled if p is not None]
         refused, of = sum(p.refused for p in held), sum(p.refused + p.windows for p in held)
         lines.append([kind, f"{refused} of {of}" if refused else "0", *map(_pooled_cell, pooled)])
@@ -137,13 +137,13 @@ def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
 
 
 def by_risk(found: JudgedWindows, certify: int) -> list[list[str]]:
-    """A line per predictor: mean, quantile and the worst window."""
+    """A line per model: mean, quantile and the worst window."""
     quantile = Level(found.plan.headline).quantile_in_words
-    lines = [["predictor", "average", quantile, "worst window", "its number"]]
+    lines = [["model", "average", quantile, "worst window", "its number"]]
     for row in found.risks:
         if row.certify == certify:
             numbers = [f"{x:.4g}" for x in (row.mean, row.quantile, row.worst)]
-            lines.append([one_line(row.predictor), *numbers, str(row.worst_window)])
+            lines.append([one_line(row.model), *numbers, str(row.worst_window)])
     return lines
 
 
@@ -152,7 +152,7 @@ def warnings_of(found: JudgedWindows) -> Iterator[str]:
     level = found.plan.headline
     for kind in found.plan.kinds:
         short = [
-            f"{one_line(p.predictor)} {_share(p.share)} (certified on {p.certify}"
+            f"{one_line(p.model)} {_share(p.share)} (certified on {p.certify}"
             + (f"; {counted(p.refused, 'window')} without a bound)" if p.refused else ")")
             for p in found.pooled
             if (p.kind, p.level) == (kind, level) and p.share < level - 1e-9
@@ -168,7 +168,7 @@ def conclusions(found: JudgedWindows) -> Iterator[str]:
     told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
     if told and all(p.share >= level - 1e-9 for p in told):
         yield (
-            f"Over all windows, every predictor had at least {as_percent(level)} of the judged "
+            f"Over all windows, every model had at least {as_percent(level)} of the judged "
             f"domains within its {found.plan.kinds[0]} bound."
         )
     if any(p.windows_below for p in told):
@@ -236,10 +236,10 @@ def write_backtest_page(found: JudgedWindows, path: Path, command: str | None = 
 
 def backtest_content(found: JudgedWindows) -> dict[str, Any]:
     """Everything on the page, ready for JSON."""
-    trained = [name for name in found.predictors if name not in found.references]
-    first = found.predictors.index(trained[0]) if trained else 0
+    trained = [name for name in found.models if name not in found.references]
+    first = found.models.index(trained[0]) if trained else 0
     return {
-        "predictors": [one_line(name) for name in found.predictors],
+        "models": [one_line(name) for name in found.models],
         "first": first,
         "sentence": in_sentences(found),
         "loss": found.loss,
@@ -255,7 +255,7 @@ def backtest_content(found: JudgedWindows) -> dict[str, Any]:
 def _of_size(found: JudgedWindows, certify: int) -> dict[str, Any]:
     windows = found.windows(certify)
     places = np.argsort(found.domains.spans.order)
-    points = sum(len(each.window.judge) for each in windows) * len(found.predictors)
+    points = sum(len(each.window.judge) for each in windows) * len(found.models)
     few = points <= MOST_POINTS
     return {
         "certify": certify,
@@ -268,25 +268,25 @@ def _of_size(found: JudgedWindows, certify: int) -> dict[str, Any]:
             }
             for each in windows
         ],
-        "shares": [_shares(found, certify, name) for name in found.predictors],
-        "later": [[_later(found, each, name) for each in windows] for name in found.predictors]
+        "shares": [_shares(found, certify, name) for name in found.models],
+        "later": [[_later(found, each, name) for each in windows] for name in found.models]
         if few
         else None,
         "tables": [{"title": title, "rows": rows} for title, rows in tables(found, certify)],
     }
 
 
-def _shares(found: JudgedWindows, certify: int, predictor: str) -> list[float | None]:
+def _shares(found: JudgedWindows, certify: int, model: str) -> list[float | None]:
     kind, level = found.plan.kinds[0], found.plan.headline
-    wanted = (certify, predictor, kind, level)
+    wanted = (certify, model, kind, level)
     own = {row.window: row.share for row in found.shares if row.about == wanted and not row.refusal}
     return [own.get(each.window.number) for each in found.windows(certify)]
 
 
-def _later(found: JudgedWindows, each: WindowRisks, predictor: str) -> dict[str, Any] | None:
-    if predictor not in each.later:
+def _later(found: JudgedWindows, each: WindowRisks, model: str) -> dict[str, Any] | None:
+    if model not in each.later:
         return None
-    judged = found.judged(each, predictor, found.plan.kinds[0], found.plan.headline)
+    judged = found.judged(each, model, found.plan.kinds[0], found.plan.headline)
     bounds = [b if math.isfinite(b) else None for b in judged.bounds.tolist()]
     return {
         "risks": significant(judged.risks),
@@ -303,7 +303,7 @@ def drawn_backtest(found: JudgedWindows) -> Figure:
     sizes = found.plan.certify
     figure = new_figure(width=8.6, height=0.5 + 2.9 * len(sizes))
     kind, level = found.plan.kinds[0], found.plan.headline
-    names = found.predictors
+    names = found.models
     trained = [name for name in names if name not in found.references]
     colours = dict(zip(trained, [INK, *shades(max(len(trained) - 1, 1))], strict=False))
     rows = figure.subplots(len(sizes), 2, squeeze=False, sharey=True)

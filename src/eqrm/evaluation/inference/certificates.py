@@ -1,7 +1,7 @@
 """Distribution-free statements about unseen domains (docs/certificates.md).
 
 A certificate is computed on m domains that played no part in training or in choosing the
-predictor. Its one assumption: new domains are drawn independently from the same distribution as
+model. Its one assumption: new domains are drawn independently from the same distribution as
 these, or, with ``dependence=k``, all of them belong to a stationary sequence in which domains more
 than k places apart are independent. It says nothing about domains that differ in kind.
 
@@ -285,7 +285,7 @@ def highest_level(domains: float, confidence: float, dependence: int = 0) -> flo
     return float(((1.0 - confidence) / 2.0) ** (1.0 / shortest)) if shortest else 0.0
 
 
-@lru_cache(maxsize=1024)  # the same for every predictor of an evaluation
+@lru_cache(maxsize=1024)  # the same for every model of an evaluation
 def upper_rank(domains: int, alpha: float, miss: float) -> int | None:
     """The smallest k with P(R_(k) < q) ≤ miss, counting from 1; None if even k = m is too low.
 

@@ -1,4 +1,4 @@
-"""How sure each statistic of the risks is, and whether one predictor is better than another."""
+"""How sure each statistic of the risks is, and whether one model is better than another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Bounded(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class Interval(_Bounded):
-    """A statistic of the risks of one predictor, with a confidence interval."""
+    """A statistic of the risks of one model, with a confidence interval."""
 
     derived = ()
 
@@ -68,7 +68,7 @@ class Interval(_Bounded):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(_Bounded):
-    """A statistic of two predictors on the same domains: second − first, with an interval."""
+    """A statistic of two models on the same domains: second − first, with an interval."""
 
     derived = ("value", "clear", "sentence")
 
@@ -77,7 +77,7 @@ class Difference(_Bounded):
 
     @property
     def value(self) -> float:
-        """second − first: negative where the second predictor has the lower risk."""
+        """second − first: negative where the second model has the lower risk."""
         return self.second - self.first
 
     @property
@@ -87,7 +87,7 @@ class Difference(_Bounded):
 
     @property
     def sentence(self) -> str:
-        """A sentence that says which predictor is better."""
+        """A sentence that says which model is better."""
         name = self.statistic if self.level is None else f"{self.level:.6g}-{self.statistic}"
         if self.refused:
             why = "it is the same in all domains"
@@ -100,7 +100,7 @@ class Difference(_Bounded):
         if not self.clear:
             return f"No clear difference in the {name} of risk: {self.value:+.4g} ({ends})."
         order = "lower" if self.value < 0.0 else "higher"
-        return f"The second predictor has the {order} {name} of risk: {self.value:+.4g} ({ends})."
+        return f"The second model has the {order} {name} of risk: {self.value:+.4g} ({ends})."
 
 
 def risk_intervals(
@@ -137,7 +137,7 @@ def paired_differences(
 ) -> list[Difference]:
     """Differences second − first in mean, quantiles and superquantiles, paired by domain.
 
-    ``first`` and ``second`` (m,) are the risks of two predictors on the same domains, in the
+    ``first`` and ``second`` (m,) are the risks of two models on the same domains, in the
     same order. Intervals of mean and superquantiles are those of :func:`risk_intervals`, of the
     differences domain by domain. That of a quantile spans all pairs of quantiles that a likelihood
     ratio test does not reject, and holds for every law in the limit of many domains.
@@ -153,7 +153,7 @@ def paired_differences(
     one, two = checked_risks(first, "The first risks"), checked_risks(second, "The second risks")
     if one.size != two.size:
         raise DomainDataError(
-            f"Differences are paired by domain, but the first predictor has {one.size} domains "
+            f"Differences are paired by domain, but the first model has {one.size} domains "
             f"and the second has {two.size}."
         )
     asked, given = CONFIDENCE.check(confidence, "confidence"), as_levels(alpha)

@@ -1,4 +1,4 @@
-"""Gains of a predictor over references at a level: paired by domain, and over all of them or none.
+"""Gains of a model over references at a level: paired by domain, and over all of them or none.
 
 α-quantiles of risk are compared on the same domains, in units of the reference's quantile, with the
 interval of :func:`eqrm.evaluation.inference.intervals.quantile_pairs`. A difference below
@@ -35,7 +35,7 @@ HUGE = 10.0
 
 @dataclass(frozen=True)
 class Gain(Finding):
-    """The change of a quantile from a ``reference`` to a ``predictor``, as a share of the first.
+    """The change of a quantile from a ``reference`` to a ``model``, as a share of the first.
 
     ``low`` and ``high`` hold it with the stated confidence (the study ``intervals``); they are
     infinite where there are too few domains, or where the reference's quantile may be 0. ``error``
@@ -44,7 +44,7 @@ class Gain(Finding):
 
     derived = ("excluded",)
 
-    predictor: str
+    model: str
     reference: str
     change: float
     low: float
@@ -90,10 +90,10 @@ def _size(change: float) -> str:
 
 
 def gain_over(
-    risks: Mapping[str, Array], predictor: str, reference: str, level: Level, confidence: float
+    risks: Mapping[str, Array], model: str, reference: str, level: Level, confidence: float
 ) -> Gain:
-    """Compare two predictors on the same domains."""
-    both = np.stack([risks[reference], risks[predictor]])
+    """Compare two models on the same domains."""
+    both = np.stack([risks[reference], risks[model]])
     (before, after), drawn = resampled_smooth_quantiles(both, level, RESAMPLES, seed=0)
     unit = abs(float(before)) or 1.0
     change = float(after - before) / unit
@@ -101,7 +101,7 @@ def gain_over(
     error = float(np.std((drawn[:, 1] - drawn[:, 0]) / scale))
     pairs = quantile_pairs(both[0], both[1], level, confidence)
     low, high = OPEN if pairs is None else pairs.change()
-    return Gain(predictor, reference, change, min(low, change), max(high, change), error)
+    return Gain(model, reference, change, min(low, change), max(high, change), error)
 
 
 def fewest_to_compare(level: Level, confidence: float) -> float:
@@ -117,14 +117,14 @@ def clearly_lower(gains: Sequence[Gain]) -> bool:
 
 @dataclass(frozen=True)
 class BesideReferences:
-    """A predictor at a level, beside its references: what to think of it, and what to use.
+    """A model at a level, beside its references: what to think of it, and what to use.
 
     ``gains`` compare it with each reference, the one with the lowest quantile first;
-    ``recalibrates`` says which reference is the recalibration of which predictor. ``means`` are
+    ``recalibrates`` says which reference is the recalibration of which model. ``means`` are
     mean risks; ``domains`` is how many there are.
     """
 
-    predictor: str
+    model: str
     level: Level
     gains: tuple[Gain, ...]
     means: Mapping[str, float]
@@ -135,28 +135,28 @@ class BesideReferences:
     @classmethod
     def of(
         cls,
-        predictor: str,
+        model: str,
         own: Array,
         references: Mapping[str, Array],
         recalibrates: Mapping[str, str],
         level: Level,
         confidence: float,
     ) -> BesideReferences:
-        """From the risks of a predictor and its references on the same domains."""
-        risks: dict[str, Array] = {predictor: own, **references}
-        found = [gain_over(risks, predictor, name, level, confidence) for name in references]
+        """From the risks of a model and its references on the same domains."""
+        risks: dict[str, Array] = {model: own, **references}
+        found = [gain_over(risks, model, name, level, confidence) for name in references]
         # Of equally low ones, its own recalibration.
         gains = sorted(
             found,
-            key=lambda g: (-round(g.change, 3), recalibrates.get(g.reference) != predictor),
+            key=lambda g: (-round(g.change, 3), recalibrates.get(g.reference) != model),
         )
         means = {name: float(values.mean()) for name, values in risks.items()}
-        return cls(predictor, level, tuple(gains), means, recalibrates, len(own), confidence)
+        return cls(model, level, tuple(gains), means, recalibrates, len(own), confidence)
 
     @property
     def rivals(self) -> list[Gain]:
         """The gains over all references but its own recalibration."""
-        return [g for g in self.gains if self.recalibrates.get(g.reference) != self.predictor]
+        return [g for g in self.gains if self.recalibrates.get(g.reference) != self.model]
 
     @property
     def clear(self) -> bool:
@@ -219,13 +219,13 @@ class BesideReferences:
         source = self.recalibrates.get(better.reference)
         if source is None:
             return "At this level a constant does better: the predictions are too sure."
-        whose = "it" if source == self.predictor else repr(source)
+        whose = "it" if source == self.model else repr(source)
         return f"Recalibrate {whose} (eqrm recalibrate)."
 
     def _dearer(self) -> list[str]:
         """A constant with a lower mean risk, if there is one."""
         constants = [g.reference for g in self.gains if g.reference not in self.recalibrates]
-        best, own = min(constants, key=self.means.__getitem__), self.means[self.predictor]
+        best, own = min(constants, key=self.means.__getitem__), self.means[self.model]
         shown, other = f"{own:.4g}", f"{self.means[best]:.4g}"
         if self.means[best] >= own or shown == other:
             return []

@@ -1,4 +1,4 @@
-"""Confidence intervals for statistics of the risks, and for differences between two predictors.
+"""Confidence intervals for statistics of the risks, and for differences between two models.
 
 Every interval of the package is made here. An end that the domains cannot support is open
 (infinite): nothing is stated that does not hold. How often each interval holds is simulated by
@@ -173,7 +173,7 @@ def quantile_needs(level: Level, miss: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class QuantilePairs:
-    """The pairs of α-quantiles of two predictors, (a, b), that the domains do not rule out.
+    """The pairs of α-quantiles of two models, (a, b), that the domains do not rule out.
 
     Boxes [a_low, a_high] × [b_low, b_high], (k,) each. One number that is monotone in a and in b
     lies, for the true pair, between its smallest and its largest value over the boxes with the
@@ -208,7 +208,7 @@ def quantile_pairs(
     For a pair (a, b), domains fall into four classes: at or below a or above it, at or below b or
     above it. Their numbers are multinomial, and at the true pair both "at or below" have the
     probability α. Pairs are kept whose −2·log of the likelihood ratio of that hypothesis is at most
-    :func:`most_ratio`. Pairing by domain narrows it down, because domains that both predictors find
+    :func:`most_ratio`. Pairing by domain narrows it down, because domains that both models find
     hard are in the same class. None where there are fewer domains than :func:`quantile_needs`:
     every risk may lie on one side of the quantile.
     """
@@ -255,7 +255,7 @@ def most_ratio(miss: float) -> float:
 
 @lru_cache(maxsize=16)
 def _possible_ranks(domains: int, alpha: float, most: float, most_ranks: int) -> Ranks:
-    """The numbers of risks at or below the quantile that one predictor alone does not rule out."""
+    """The numbers of risks at or below the quantile that one model alone does not rule out."""
     ranks = np.arange(1, domains)
     share = ranks / domains
     ratios = 2.0 * domains * (rel_entr(share, alpha) + rel_entr(1.0 - share, 1.0 - alpha))

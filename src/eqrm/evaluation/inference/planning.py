@@ -13,14 +13,14 @@ its true risk. Where this departs from the text of appendix D:
   prints ε²/(64L).
 - The proof bounds F − F̂ from above; the quantiles need F̂ − F. Its steps are symmetric, so
   both hold, each with its own bias.
-- 𝒩 must count predictors: the fewest such that every f has one of them, g, with
+- 𝒩 must count models: the fewest such that every f has one of them, g, with
   ‖F̂_f − F̂_g‖ ≤ ε/16 whatever the domains. The text covers the set of CDFs F̂_f instead; which
   member is near F̂_f then depends on the sample, and the union bound of the proof fails. With
   risks 0 or 1, the m+1 possible empirical CDFs are a cover, yet a class that can fit any m
   domains (risk 0 on those drawn, 1 elsewhere) has F̂⁻¹ = 0 and F⁻¹ = 1 with probability 1.
 
 Here the CDF is the empirical one, so that L = 1 and B = 0, the risks are measured ones, so that
-δ = 0, and k predictors, of which one may be chosen afterwards, have 𝒩 = k. For the miss 1 −
+δ = 0, and k models, of which one may be chosen afterwards, have 𝒩 = k. For the miss 1 −
 confidence, ε is then √(32·log(8k/miss)/m).
 """
 
@@ -37,7 +37,7 @@ from eqrm.evaluation.inference import certificates
 from eqrm.evaluation.inference.risk_checks import Finding, LevelLike, checked_alpha
 from eqrm.evaluation.rounding import as_percent
 
-PREDICTORS = integer(1, 1_000_000)
+MODELS = integer(1, 1_000_000)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class DomainPlan(Finding):
 
     alpha: float
     confidence: float
-    predictors: int
+    models: int
     domains: int
     rows: list[PlanRow]
     paper: PaperBound
@@ -67,7 +67,7 @@ class DomainPlan(Finding):
     @property
     def sentence(self) -> str:
         """The answer in one sentence."""
-        several = "" if self.predictors == 1 else f", for {self.predictors:,} predictors at once"
+        several = "" if self.models == 1 else f", for {self.models:,} models at once"
         return (
             f"Collect at least {self.domains:,} domains that no model is trained or chosen on: "
             f"with {as_percent(self.confidence)} confidence, {as_percent(self.alpha)} of new "
@@ -94,13 +94,13 @@ def domain_plan(
     *,
     slack: float | None = None,
     domains: int | None = None,
-    predictors: int = 1,
+    models: int = 1,
 ) -> DomainPlan:
     """Answer "how many domains must I collect?".
 
     ``slack`` says how tight the bound should be: at most the (α + slack)-quantile of the
     measured risks; from (1−α)/1000 to 1−α, and (1−α)/2 unless given. ``domains`` adds what that
-    many can bound. With several ``predictors`` measured on the same domains, the statements hold
+    many can bound. With several ``models`` measured on the same domains, the statements hold
     for all of them at once, so the best may be chosen afterwards: each gets its share of 1 −
     confidence.
 
@@ -109,7 +109,7 @@ def domain_plan(
     (29, 16241)
     """
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
-    PREDICTORS.check(predictors, "predictors")
+    MODELS.check(models, "models")
     tail = 1.0 - level
     room = tail / 2.0 if slack is None else float(POSITIVE.check(slack, "slack"))
     least = tail / 1000.0
@@ -118,12 +118,12 @@ def domain_plan(
             f"slack must be from (1 − alpha)/1000 = {least:.4g} to 1 − alpha = {tail:.4g}, got "
             f"{slack!r}."
         )
-    each = CONFIDENCE.check(1.0 - (1.0 - asked) / predictors, "confidence for each predictor")
+    each = CONFIDENCE.check(1.0 - (1.0 - asked) / models, "confidence for each model")
     needed = certificates.domains_needed(level, each)
-    paper = paper_bound(needed if domains is None else domains, level, asked, predictors)
+    paper = paper_bound(needed if domains is None else domains, level, asked, models)
     rows = _rows(level, each, room, paper)
     in_hand = None if domains is None else _in_hand(domains, level, each)
-    return DomainPlan(level, asked, predictors, needed, rows, paper, in_hand)
+    return DomainPlan(level, asked, models, needed, rows, paper, in_hand)
 
 
 def tight_domains(alpha: float, confidence: float, slack: float) -> tuple[int, int]:
@@ -217,7 +217,7 @@ class PaperBound(Finding):
     failure: float
     vacuous: bool
     domains_needed: int
-    predictors: int
+    models: int
 
     @property
     def sentence(self) -> str:
@@ -236,9 +236,9 @@ class PaperBound(Finding):
         )
 
 
-def paper_bound(domains: int, alpha: float, confidence: float, predictors: int = 1) -> PaperBound:
-    """Theorem D.1 for m domains and some predictors, with the constants that its proof gives."""
-    log_cover = math.log(8.0) + math.log(predictors)
+def paper_bound(domains: int, alpha: float, confidence: float, models: int = 1) -> PaperBound:
+    """Theorem D.1 for m domains and some models, with the constants that its proof gives."""
+    log_cover = math.log(8.0) + math.log(models)
     rate = 32.0 * (log_cover - math.log(1.0 - confidence))
     slack, room = math.sqrt(rate / domains), 1.0 - alpha
     # 8·𝒩·exp(−m·ε²/32) at the largest ε that leaves a level to read at; it may exceed 1
@@ -252,5 +252,5 @@ def paper_bound(domains: int, alpha: float, confidence: float, predictors: int =
         failure=math.exp(log_failure),
         vacuous=slack > room,
         domains_needed=math.ceil(rate / room**2 * (1.0 - 1e-12)),
-        predictors=predictors,
+        models=models,
     )

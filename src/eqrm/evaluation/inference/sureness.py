@@ -4,7 +4,7 @@ Two models are compared on the same domains, by a bootstrap over domains. Where 
 among candidates by the same risks, :func:`optimism_of_choosing` is what has to be added.
 
 A resample of m domains is a count per domain. Sorted risks and cumulated counts give the quantiles
-of it, and predictors measured on the same domains share the counts, so that they stay paired.
+of it, and models measured on the same domains share the counts, so that they stay paired.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def smooth_quantile(risks: Vector, level: Level) -> float:
     """The Harrell–Davis estimate of a quantile: a weighted mean of the risks around the level.
 
     It varies less than one order statistic (Harrell & Davis 1982), which matters where
-    predictors are compared. At the levels 0 and 1 it is the smallest and the largest risk.
+    models are compared. At the levels 0 and 1 it is the smallest and the largest risk.
     """
     return float(np.sort(risks) @ np.diff(weight_up_to(risks.size, level)))
 
@@ -249,28 +249,28 @@ def smooth_quantile(risks: Vector, level: Level) -> float:
 def resampled_smooth_quantiles(
     risks: Matrix, level: Level, resamples: int, seed: int, wide: float = 1.0, block: int = 1
 ) -> tuple[Vector, Matrix]:
-    """The :func:`smooth_quantile` of each predictor (P,), and of each resample (resamples, P).
+    """The :func:`smooth_quantile` of each model (P,), and of each resample (resamples, P).
 
     Domains in the order of time are drawn in blocks of so many consecutive ones.
 
     With ``wide`` above 1 the weights are those of that many times fewer domains, but of no fewer
     than leave one expected beyond the level: quantiles of a range of levels around this one, which
-    vary less still, and order predictors better than they estimate their quantiles.
+    vary less still, and order models better than they estimate their quantiles.
     """
-    predictors, domains = risks.shape
+    models, domains = risks.shape
     reached = weight_up_to(domains, level, wide)
     start, stop = _ranks_that_count(reached, block)
     order = np.argsort(risks, axis=1)
     values = np.take_along_axis(risks, order, axis=1)
-    found: list[Matrix] = [np.empty((0, predictors))]
+    found: list[Matrix] = [np.empty((0, models))]
     for counts in drawn_counts(domains, resamples, seed, block):
-        each = np.empty((counts.shape[0], predictors))
-        for predictor, ranked in enumerate(order):
+        each = np.empty((counts.shape[0], models))
+        for model, ranked in enumerate(order):
             above = counts[:, ranked[stop:]].sum(axis=1, keepdims=True)
             counted = counts[:, ranked[start:stop]][:, ::-1].cumsum(axis=1) + above
             up_to = reached[domains - counted][:, ::-1]  # below each rank that counts
             weights = np.diff(up_to, axis=1, append=1.0)
-            each[:, predictor] = weights @ values[predictor, start:stop]
+            each[:, model] = weights @ values[model, start:stop]
         found.append(each)
     return values @ np.diff(reached), np.concatenate(found)
 

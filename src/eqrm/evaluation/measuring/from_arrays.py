@@ -33,7 +33,7 @@ from eqrm.risks import MeasuredRisks, Numbers, domain_risks
 
 
 def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
-    """The measured risks of every predictor, from the arrays that a specification holds."""
+    """The measured risks of every model, from the arrays that a specification holds."""
     if spec.aggregated:
         columns = [spec.domains, *(spec.columns[key] for key in AGGREGATED)]
         if any(isinstance(column, str) for column in columns):
@@ -41,11 +41,11 @@ def risks_of_arrays(spec: MeasurementSpec) -> dict[str, Measured]:
                 "Without data, columns must hold the arrays of a table per domain: "
                 "columns={'count': …, 'mean': …, 'variance': …}."
             )
-        merged = risks_of_aggregates(*columns, predictors=spec.predictor)
+        merged = risks_of_aggregates(*columns, models=spec.model)
         found = {name: Measured(risks) for name, risks in merged.items()}
     else:
         given = spec.predictions if spec.losses is None else spec.losses
-        by_name = given if isinstance(given, Mapping) else {"predictor": given}
+        by_name = given if isinstance(given, Mapping) else {"model": given}
         found = {
             str(name): _predicted(str(name), each, spec)
             if spec.losses is None
@@ -152,26 +152,26 @@ def risks_of_aggregates(
     means: Any,
     variances: Any,
     *,
-    predictors: Any = None,
+    models: Any = None,
     part: bool = False,
 ) -> dict[str, MeasuredRisks]:
     """Rows of n examples with the mean and the variance (divisor n − 1) of their losses.
 
-    The variance of a row with one example is ignored. ``predictors`` names the predictor of each
-    row. A ``part`` of all rows may be of one domain. Rows of one domain and predictor are merged,
-    as parts of its examples; a table that was read twice, or that holds several predictors without
+    The variance of a row with one example is ignored. ``models`` names the model of each
+    row. A ``part`` of all rows may be of one domain. Rows of one domain and model are merged,
+    as parts of its examples; a table that was read twice, or that holds several models without
     saying so, would silently give wrong numbers and is refused.
     """
     names = np.array(domain_names(in_memory(domains).tolist()), dtype=object)
     numbers = [as_numbers(in_memory(values)) for values in (counts, means, variances)]
     _refuse_impossible(names, *numbers)
-    if predictors is None:
-        return {"predictor": _merged(names, *numbers, part=part, several=True)}
-    given = in_memory(predictors).tolist()
+    if models is None:
+        return {"model": _merged(names, *numbers, part=part, several=True)}
+    given = in_memory(models).tolist()
     absent = [row for row, name in enumerate(given, 1) if is_missing(name)]
     if absent:
         raise DomainDataError(
-            f"The predictor of row {absent[0]} is missing. Fill it in or drop the row."
+            f"The model of row {absent[0]} is missing. Fill it in or drop the row."
         )
     of_row = np.array([str(name) for name in given], dtype=object)
     return {
@@ -189,7 +189,7 @@ def _merged(
     part: bool,
     several: bool = False,
 ) -> MeasuredRisks:
-    """Rows of one predictor, or of ``several`` without a column that tells them apart."""
+    """Rows of one model, or of ``several`` without a column that tells them apart."""
     place = {name: i for i, name in enumerate(dict.fromkeys(names.tolist()))}
     if len(place) < len(names):
         ids = np.array([place[name] for name in names.tolist()])
@@ -202,10 +202,10 @@ def _merged(
         times, first = np.bincount(ids), np.unique(ids, return_index=True)[1]
         if several and times.min() == times.max() and (n == n[first][ids]).all():
             raise DomainDataError(
-                f"Every domain has {times[0]} rows with the same n, as if {times[0]} predictors "
-                "were measured on the same examples. Name the column that tells the predictors "
-                f"apart ({Setting('predictor', 'COLUMN')}). If the rows are parts of one "
-                "predictor's examples, name a column that holds the predictor's name in every row."
+                f"Every domain has {times[0]} rows with the same n, as if {times[0]} models "
+                "were measured on the same examples. Name the column that tells the models "
+                f"apart ({Setting('model', 'COLUMN')}). If the rows are parts of one "
+                "model's examples, name a column that holds the model's name in every row."
             )
     variance = np.where(n > 1, variance, np.nan)
     return MeasuredRisks.merged(names.tolist(), n, mean, variance, part=part)

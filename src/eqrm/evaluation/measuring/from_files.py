@@ -42,7 +42,7 @@ CLASS, TASK = "{class}", "{task}"
 
 
 def risks_of_files(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
-    """The measured risks of every predictor in a table of files."""
+    """The measured risks of every model in a table of files."""
     with opened(data, spec.threads, spec.memory, spec.progress) as table:
         spec.refuse_incomplete(table.types)
         names = [spec.domains] if isinstance(spec.domains, str) else list(spec.domains)
@@ -64,7 +64,7 @@ def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> d
     grouped = grouped_losses(table, names, columns, spec.with_references, spec.part)
     found = {}
     for column in columns:
-        name, rows = column.predictor, None
+        name, rows = column.model, None
         risks, labels = grouped.measured[name], grouped.labels.get(name)
         if labels is not None and int(risks.counts.sum()) * len(columns) <= spec.most_rows:
             rows = PredictionTable(table, names, column, grouped).all_rows()
@@ -77,15 +77,15 @@ def _of_aggregates(
 ) -> dict[str, MeasuredRisks]:
     held = {f"d{j}": table.domain(name) for j, name in enumerate(names)}
     held |= {key: as_double(table, spec.columns[key]) for key in AGGREGATED}
-    label = "NULL" if spec.predictor is None else table.column(spec.predictor)
-    held |= {"predictor": f"CAST({label} AS VARCHAR)", "n": "1"}
+    label = "NULL" if spec.model is None else table.column(spec.model)
+    held |= {"model": f"CAST({label} AS VARCHAR)", "n": "1"}
     found = table.fetched(f"{selected(held)} FROM {table.source}")
     rows = names_of_domains(table, names, found)
     numbers: list[Any] = [
         np.ma.filled(np.ma.asarray(found[key], dtype=float), np.nan) for key in AGGREGATED
     ]
-    predictors = None if spec.predictor is None else fetched_list(found["predictor"])
-    return risks_of_aggregates(rows, *numbers, predictors=predictors, part=spec.part)
+    models = None if spec.model is None else fetched_list(found["model"])
+    return risks_of_aggregates(rows, *numbers, models=models, part=spec.part)
 
 
 def _batches(

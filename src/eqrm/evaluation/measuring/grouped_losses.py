@@ -59,10 +59,10 @@ def selected(columns: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GroupedLosses:
-    """The domains of a table, and the measured risks of its predictors on them.
+    """The domains of a table, and the measured risks of its models on them.
 
     ``names`` are in no order; ``keys`` are what the domain columns hold for each of them.
-    ``labels`` are the statistics of labels, by predictor, where they were asked for.
+    ``labels`` are the statistics of labels, by model, where they were asked for.
     """
 
     names: list[Name]
@@ -104,12 +104,12 @@ def grouped_losses(
         variances = np.ma.filled(found[f"v{i}"], np.nan)
         risks = MeasuredRisks.of(found_names, counts, found[f"m{i}"], variances, part=part)
         if not part:
-            refuse_if_never_right(column.predictor, risks, column.expected)
-        measured[column.predictor] = risks
+            refuse_if_never_right(column.model, risks, column.expected)
+        measured[column.model] = risks
     held = [fetched_list(found[f"d{j}"]) for j in range(len(domains))]
     ordered = next(iter(measured.values())).domains  # groups are in no order
     by_key = {key: each.of(found_names, found).only(ordered) for key, each in counted.items()}
-    known = {c.predictor: by_key[c.label_key] for c in columns if c.label_key in by_key}
+    known = {c.model: by_key[c.label_key] for c in columns if c.label_key in by_key}
     return GroupedLosses(found_names, held, measured, known)
 
 
@@ -231,7 +231,7 @@ def _refuse_rows(
         if len(found) >= SHOWN:
             break
     affected = [names[int(i)] for i in np.flatnonzero(bad)]
-    refuse_rows(column.predictor, found, int(bad.sum()), total, affected, column.expected)
+    refuse_rows(column.model, found, int(bad.sum()), total, affected, column.expected)
 
 
 def missing_domains(columns: list[list[Any]]) -> list[bool]:
@@ -241,7 +241,7 @@ def missing_domains(columns: list[list[Any]]) -> list[bool]:
 
 @dataclass(frozen=True, eq=False)
 class PredictionTable:
-    """One predictor in a table of files, of which every row has been checked."""
+    """One model in a table of files, of which every row has been checked."""
 
     table: TableFiles
     domains: Sequence[str]
@@ -258,7 +258,7 @@ class PredictionTable:
     @property
     def measured(self) -> MeasuredRisks:
         """The risk of each domain."""
-        return self.grouped.measured[self.column.predictor]
+        return self.grouped.measured[self.column.model]
 
     @property
     def classes(self) -> list[str] | None:

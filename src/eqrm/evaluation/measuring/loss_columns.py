@@ -1,4 +1,4 @@
-"""The loss of each predictor as SQL, from the columns of a file."""
+"""The loss of each model as SQL, from the columns of a file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FLOATS = ("FLOAT", "DOUBLE", "DECIMAL")
 
 @dataclass(frozen=True)
 class LossColumn:
-    """One predictor: the loss in SQL, NULL where it cannot be used, and what it is made of.
+    """One model: the loss in SQL, NULL where it cannot be used, and what it is made of.
 
     ``inputs`` are the columns that the loss is computed from, by the names that ``loss`` uses;
     ``shown`` are the SQL of label and prediction as they are in the file.
     """
 
-    predictor: str
+    model: str
     loss: str
     inputs: Mapping[str, str]
     shown: tuple[str, str]
@@ -56,7 +56,7 @@ class LossColumn:
 
 
 def loss_columns(table: TableFiles, spec: MeasurementSpec) -> list[LossColumn]:
-    """The loss of each predictor."""
+    """The loss of each model."""
     if spec.losses is not None:
         return [
             _given_loss(table, i, name, column)
@@ -69,7 +69,7 @@ def loss_columns(table: TableFiles, spec: MeasurementSpec) -> list[LossColumn]:
 
 
 def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
-    """Predictors and their columns; ``NAME=COLUMN`` names one, unless a column has that name."""
+    """Models and their columns; ``NAME=COLUMN`` names one, unless a column has that name."""
     found = {}
     for name, column in by_column(given).items():
         before, separator, after = column.partition("=")
@@ -77,7 +77,7 @@ def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
             name, column = before, after
         if name in found:
             raise SettingError(
-                f"Two predictors are called {name!r}. Give each its own name: NAME=COLUMN."
+                f"Two models are called {name!r}. Give each its own name: NAME=COLUMN."
             )
         found[name] = column
     return found

@@ -1,4 +1,4 @@
-"""What is known of one predictor once it is measured."""
+"""What is known of one model once it is measured."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class DomainFacts:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One predictor: its risks, and what its references are made of, as far as that is known.
+    """One model: its risks, and what its references are made of, as far as that is known.
 
     ``several`` says that it gives a probability of every class; ``labels`` are statistics by
     domain, and the domains of ``rows`` are numbered as in ``risks``. ``facts`` are what other

@@ -37,7 +37,7 @@ class MeasurementSpec:
     metric: Loss = "log-loss"
     clip: float = 0.0
     aggregated: bool = False
-    predictor: Any = None
+    model: Any = None
     columns: Mapping[str, Any] = field(default_factory=lambda: dict(AGGREGATED))
     threads: int | None = None
     memory: str = "600MB"
@@ -114,14 +114,14 @@ class MeasurementSpec:
         predicts = self.target is not None or self.predictions is not None
         if (self.losses is not None) == predicts:
             raise SettingError(
-                f"Give either losses ({Setting('losses', 'COLUMN')}), or labels and predictions "
+                f"Give either losses ({Setting('losses', 'COLUMN')}), or target and predictions "
                 f"({Setting('target', 'COLUMN')} and {Setting('predictions', 'COLUMN')}), or a "
                 f"table with one row per domain and {Setting('aggregated', True)}."
             )
         if predicts and (self.target is None or self.predictions is None):
             absent = Setting("target" if self.target is None else "predictions")
             raise SettingError(
-                f"Labels and predictions are needed together: {absent} is missing."
+                f"Target and predictions are needed together: {absent} is missing."
                 f"{class_columns_in_words(columns)}"
             )
 
@@ -133,7 +133,7 @@ class MeasurementSpec:
         if self.seen is not None or SEEN not in columns:
             return self.seen
         used: set[Any] = set(self.columns.values()) if self.aggregated else set()
-        for given in (self.domains, self.losses, self.target, self.predictions, self.predictor):
+        for given in (self.domains, self.losses, self.target, self.predictions, self.model):
             for name in by_column(given).values() if given is not None else ():
                 used |= {name, str(name).partition("=")[2]}
         return None if SEEN in used else SEEN
@@ -148,7 +148,7 @@ class MeasurementSpec:
         found = replace(self, domains=held(self.domains), seen=seen, order=held(self.order))
         if self.aggregated:
             columns = {key: held(name) for key, name in self.columns.items()}
-            return replace(found, columns=columns, predictor=held(self.predictor))
+            return replace(found, columns=columns, model=held(self.model))
         losses, predictions = (
             None if given is None else {name: held(c) for name, c in by_column(given).items()}
             for given in (self.losses, self.predictions)
@@ -188,7 +188,7 @@ def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey
 
 
 def by_column(columns: Columns) -> dict[str, Any]:
-    """Predictors and their columns: a mapping, a list of columns, or one column."""
+    """Models and their columns: a mapping, a list of columns, or one column."""
     if isinstance(columns, Mapping):
         return {str(name): column for name, column in columns.items()}
     names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)

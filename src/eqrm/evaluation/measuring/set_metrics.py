@@ -70,7 +70,7 @@ class SetMetric:
 
 @dataclass(frozen=True, eq=False)
 class DomainMetric:
-    """A metric of one predictor: of all examples together (``pooled``), and of each domain.
+    """A metric of one model: of all examples together (``pooled``), and of each domain.
 
     ``values`` are in the order of ``domains``; one that is not defined is None, with the reason.
     """

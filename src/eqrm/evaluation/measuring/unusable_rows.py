@@ -79,7 +79,7 @@ class Expected:
 
 
 def refuse_rows(
-    predictor: str,
+    model: str,
     rows: Sequence[Row],
     bad: int,
     total: int,
@@ -95,16 +95,16 @@ def refuse_rows(
     labels = [row.label for row in rows[:SHOWN] if not _absent(row.label)]
     in_words = any(map(math.isnan, map(_number, labels)))
     raise DomainDataError(
-        f"{predictor}: {bad:,} of {total:,} rows have no usable loss, in {where}. First: {first}"
+        f"{model}: {bad:,} of {total:,} rows have no usable loss, in {where}. First: {first}"
         f"{expected.instead * in_words}"
     )
 
 
-def refuse_if_never_right(predictor: str, risks: MeasuredRisks, expected: Expected) -> None:
+def refuse_if_never_right(model: str, risks: MeasuredRisks, expected: Expected) -> None:
     """Raise if no class predicted is the label's, in any row: they must be coded differently."""
     if expected.as_classes and risks.risks.min() == 1.0:
         raise DomainDataError(
-            f"{predictor}: no prediction equals its label in any of {int(risks.counts.sum()):,} "
+            f"{model}: no prediction equals its label in any of {int(risks.counts.sum()):,} "
             "rows. Use the same codes for labels and predictions: 'cat' is not 0, and '1' is not "
             "'1.0'."
         )

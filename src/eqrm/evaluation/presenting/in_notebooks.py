@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ShownRisks(ABC):
     """How an evaluation shows itself."""
 
-    predictors: Mapping[str, MeasuredRisks]
+    models: Mapping[str, MeasuredRisks]
     metrics: Mapping[str, DomainMetric]
 
     @property
@@ -64,7 +64,7 @@ class ShownRisks(ABC):
 
     def means(self, confidence: float = 0.95) -> dict[str, Cell]:
         """The mean over domains of a metric that is no mean of losses, with its interval."""
-        rows = rows_of_cells(self.predictors, [Statistic(MEAN)], confidence, "step")
+        rows = rows_of_cells(self.models, [Statistic(MEAN)], confidence, "step")
         return {name: of_metric(cell) for name, (cell,) in rows.items()}
 
     def _repr_html_(self) -> str:
@@ -72,12 +72,12 @@ class ShownRisks(ABC):
         return f"{lines_in_html(self.sentence)}{self.risk_table()._repr_html_()}"
 
     def to_frame(self) -> DataFrame:
-        """The risks as a data frame of pandas: a row per predictor and domain."""
+        """The risks as a data frame of pandas: a row per model and domain."""
         columns: dict[str, list[object]] = {
-            name: [] for name in ("predictor", "domain", "risk", "examples", "variance")
+            name: [] for name in ("model", "domain", "risk", "examples", "variance")
         }
-        for name, found in self.predictors.items():
-            columns["predictor"] += [name] * len(found.domains)
+        for name, found in self.models.items():
+            columns["model"] += [name] * len(found.domains)
             columns["domain"] += found.domains
             columns["risk"] += found.risks.tolist()
             columns["examples"] += found.counts.tolist()
@@ -85,29 +85,29 @@ class ShownRisks(ABC):
         return data_frame(columns)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the share of domains below each risk, a curve per predictor; returns the axes.
+        """Draw the share of domains below each risk, a curve per model; returns the axes.
 
-        At a height α the leftmost curve belongs to the predictor that is best for α. ``ax`` are
+        At a height α the leftmost curve belongs to the model that is best for α. ``ax`` are
         axes of matplotlib, by default new ones.
         """
         from eqrm.evaluation.presenting.plots import draw_cdfs, given_or_new_axes
 
         axes = given_or_new_axes(ax)
-        draw_cdfs(axes, self.predictors)
+        draw_cdfs(axes, self.models)
         return axes
 
 
 class PairedComparison(dict[str, list[Difference]]):
-    """Differences in risk to a baseline, by predictor; a dictionary that shows itself."""
+    """Differences in risk to a baseline, by model; a dictionary that shows itself."""
 
     def __init__(self, baseline: str, differences: Mapping[str, list[Difference]]) -> None:
         super().__init__(differences)
         self.baseline = baseline
 
     def to_frame(self) -> DataFrame:
-        """A row per predictor and statistic: both values, the difference and its interval."""
+        """A row per model and statistic: both values, the difference and its interval."""
         rows = [
-            {"predictor": name, "baseline": self.baseline, **each.to_dict()}
+            {"model": name, "baseline": self.baseline, **each.to_dict()}
             for name, found in self.items()
             for each in found
         ]
@@ -123,7 +123,7 @@ class PairedComparison(dict[str, list[Difference]]):
         return axes
 
     def _repr_html_(self) -> str:
-        """A row per statistic, a column per predictor; bold where the interval excludes 0."""
+        """A row per statistic, a column per model; bold where the interval excludes 0."""
         rows: list[list[str | Shown]] = [["", *self]]
         for found in zip(*self.values(), strict=True):
             cells = []

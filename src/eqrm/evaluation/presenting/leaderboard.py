@@ -71,7 +71,7 @@ class Leaderboard:
     def of(
         cls,
         models: Mapping[str, Sequence[MeasuredRisks]],
-        loss: str,
+        metric: str,
         *,
         alpha: LevelLike = 0.9,
         quantiles: Sequence[LevelLike] = LEVELS,
@@ -99,7 +99,7 @@ class Leaderboard:
             Level.of(alpha),
             tuple(sorted(asked)),
             confidence,
-            Evaluation({name: _mean_over(given) for name, given in seeds.items()}, loss, None),
+            Evaluation({name: _mean_over(given) for name, given in seeds.items()}, metric, None),
             seeds,
             most - len(first),
         )
@@ -110,7 +110,7 @@ class Leaderboard:
         table = self.evaluation.risk_table(
             self.quantiles, [], confidence=self.confidence, worst=0, interpolation=SMOOTH
         )
-        measured = self.evaluation.predictors
+        measured = self.evaluation.models
         order = sorted(measured, key=lambda n: smooth_quantile(measured[n].risks, self.alpha))
         return [
             Standing(

@@ -59,14 +59,14 @@ def draw_risk_cdf(kde: KDE, level: Level) -> Figure:
     return figure
 
 
-def draw_cdfs_and_tails(predictors: Mapping[str, MeasuredRisks]) -> Figure:
-    """The CDFs of several predictors, and beside them the upper tails, the first one dashed.
+def draw_cdfs_and_tails(models: Mapping[str, MeasuredRisks]) -> Figure:
+    """The CDFs of several models, and beside them the upper tails, the first one dashed.
 
-    At a height α, the leftmost curve belongs to the predictor that is best for α.
+    At a height α, the leftmost curve belongs to the model that is best for α.
     """
     figure = new_figure(width=8.4, height=3.4)
     whole, tail = figure.subplots(1, 2)
-    draw_cdfs(whole, predictors)
+    draw_cdfs(whole, models)
     for line in whole.get_lines():
         risks, shares = line.get_data()
         (drawn,) = tail.plot(risks, 1.0 - shares, drawstyle="steps-post", color=line.get_color())
@@ -79,12 +79,12 @@ def draw_cdfs_and_tails(predictors: Mapping[str, MeasuredRisks]) -> Figure:
     return figure
 
 
-def draw_cdfs(axes: Axes, predictors: Mapping[str, MeasuredRisks]) -> None:
-    """The share of domains below each risk, a curve per predictor, the first one dashed."""
-    low = min(float(found.risks.min()) for found in predictors.values())
-    high = max(float(found.risks.max()) for found in predictors.values())
-    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(predictors) - 1))]
-    for (name, found), (colour, dashes) in zip(predictors.items(), styles, strict=True):
+def draw_cdfs(axes: Axes, models: Mapping[str, MeasuredRisks]) -> None:
+    """The share of domains below each risk, a curve per model, the first one dashed."""
+    low = min(float(found.risks.min()) for found in models.values())
+    high = max(float(found.risks.max()) for found in models.values())
+    styles = [(INK, "--"), *((shade, "-") for shade in shades(len(models) - 1))]
+    for (name, found), (colour, dashes) in zip(models.items(), styles, strict=True):
         risks, shares = step_cdf(found.risks, low, high)
         label = plain_label(name)
         axes.plot(risks, shares, dashes, drawstyle="steps-post", color=colour, label=label)
@@ -100,7 +100,7 @@ def step_cdf(risks: Vector, low: float, high: float) -> tuple[Vector, Vector]:
 
 
 def draw_differences(axes: Axes, differences: Mapping[str, Sequence[Difference]]) -> None:
-    """Differences with their intervals, a row per statistic and a colour per predictor.
+    """Differences with their intervals, a row per statistic and a colour per model.
 
     An interval without an end reaches to the edge of the picture; a difference without any
     interval is left out.
@@ -147,14 +147,14 @@ def given_or_new_axes(axes: Axes | None) -> Axes:
     return pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")[1]
 
 
-def write_figures(predictors: Mapping[str, MeasuredRisks], folder: Path, level: Level) -> None:
-    """The CDFs of all predictors, and PDF with CDF of each (the paper's Figures 4 and 1c).
+def write_figures(models: Mapping[str, MeasuredRisks], folder: Path, level: Level) -> None:
+    """The CDFs of all models, and PDF with CDF of each (the paper's Figures 4 and 1c).
 
-    Files are numbered in the order of the predictors, because names are not to be trusted in
+    Files are numbered in the order of the models, because names are not to be trusted in
     paths.
     """
-    figures = {"risk-cdfs": draw_cdfs_and_tails(predictors)}
-    for number, found in enumerate(predictors.values(), start=1):
+    figures = {"risk-cdfs": draw_cdfs_and_tails(models)}
+    for number, found in enumerate(models.values(), start=1):
         drawn = draw_risk_distribution(KDE(found.risks), level)
         figures[f"risk-distribution-{number}"] = drawn
     folder.mkdir(parents=True, exist_ok=True)

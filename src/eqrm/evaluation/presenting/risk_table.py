@@ -1,4 +1,4 @@
-"""The risk table: what the paper reports of a predictor over domains (§6.2), in several formats."""
+"""The risk table: what the paper reports of a model over domains (§6.2), in several formats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from eqrm.text import aligned, csv_text, one_line
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-COLUMNS: tuple[str, ...] = ("predictor", "statistic", "level", "value", "low", "high")
+COLUMNS: tuple[str, ...] = ("model", "statistic", "level", "value", "low", "high")
 COLUMNS += ("standard_error", "best", "reference")
 """Of the table as CSV or data frame."""
 FROM_MEDIAN = Level(0.5)
@@ -40,9 +40,9 @@ FROM_MEDIAN = Level(0.5)
 
 @dataclass(frozen=True)
 class RiskTable:
-    """Mean, quantiles and superquantiles of the risk over domains, a row per predictor.
+    """Mean, quantiles and superquantiles of the risk over domains, a row per model.
 
-    ``cells[predictor]`` are in the order of ``statistics``; ``worst[predictor]`` are the
+    ``cells[model]`` are in the order of ``statistics``; ``worst[model]`` are the
     domains of highest risk. Intervals have no end where there are too few domains. The quantiles
     at 0 and 1 are the smallest and largest risk measured: they have no interval.
     ``reference_cells`` and ``skills`` are those of references, where they are known; the lowest
@@ -61,7 +61,7 @@ class RiskTable:
     @classmethod
     def of(
         cls,
-        predictors: Mapping[str, MeasuredRisks],
+        models: Mapping[str, MeasuredRisks],
         levels: Sequence[Level],
         superquantiles: Sequence[Level],
         *,
@@ -70,19 +70,19 @@ class RiskTable:
         interpolation: str,
         references: References | None = None,
     ) -> RiskTable:
-        """Compute the table of several predictors; see :meth:`eqrm.Evaluation.risk_table`."""
+        """Compute the table of several models; see :meth:`eqrm.Evaluation.risk_table`."""
         CONFIDENCE.check(confidence, "confidence")
         NON_NEGATIVE_INTEGER.check(worst, "worst")
         asked: dict[str, Sequence[Level | None]]
         asked = {QUANTILE: levels, SUPERQUANTILE: superquantiles}
         statistics = tuple(Statistic(k, level) for k in DECLARED for level in asked.get(k, [None]))
         beside = {} if references is None else references.risks
-        cells = rows_of_cells({**predictors, **beside}, statistics, confidence, interpolation)
+        cells = rows_of_cells({**models, **beside}, statistics, confidence, interpolation)
         return cls(
             statistics=statistics,
-            cells={name: cells[name] for name in predictors},
-            worst={name: worst_domains(risks, worst) for name, risks in predictors.items()},
-            domains=len(next(iter(predictors.values()))),
+            cells={name: cells[name] for name in models},
+            worst={name: worst_domains(risks, worst) for name, risks in models.items()},
+            domains=len(next(iter(models.values()))),
             confidence=confidence,
             reference_cells={name: cells[name] for name in beside},
             skills={} if references is None else references.skills,
@@ -91,7 +91,7 @@ class RiskTable:
 
     @property
     def all_cells(self) -> dict[str, tuple[Cell, ...]]:
-        """Of predictors and references."""
+        """Of models and references."""
         return {**self.cells, **self.reference_cells}
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class RiskTable:
         """Aligned columns for a terminal; the best value of a column has a star.
 
         With intervals there is a line per statistic, which fits a terminal; without, a line per
-        predictor. Below are what the columns mean and the worst domains.
+        model. Below are what the columns mean and the worst domains.
         """
         if intervals:
             rows = [["", *(part for name in self.cells for part in (one_line(name), ""))]]
@@ -123,7 +123,7 @@ class RiskTable:
         return "\n\n".join(parts)
 
     def beside_references(self) -> list[list[str]]:
-        """Headings, and a line per predictor and reference: mean, quantiles from the median on
+        """Headings, and a line per model and reference: mean, quantiles from the median on
         (with the same decimals), and skill."""
         kept = [
             i
@@ -141,11 +141,11 @@ class RiskTable:
 
     @property
     def kinds_of_skill(self) -> list[str]:
-        """What is known of the skill of any predictor or reference, such as AUC."""
+        """What is known of the skill of any model or reference, such as AUC."""
         return list(dict.fromkeys(kind for skill in self.skills.values() for kind in skill.named))
 
     def skill_of(self, name: str) -> list[str]:
-        """The skill of a predictor or reference: three decimals, nothing where it is not known."""
+        """The skill of a model or reference: three decimals, nothing where it is not known."""
         own = self.skills[name].named if name in self.skills else {}
         found = [own.get(kind) for kind in self.kinds_of_skill]
         return ["" if v is None or math.isnan(v) else f"{v:.3f}" for v in found]
@@ -160,7 +160,7 @@ class RiskTable:
         if self.reference_cells:
             words.append(f"{star} the lowest, references included.")
         elif len(self.cells) > 1:
-            words.append(f"{star} the lowest of the predictors.")
+            words.append(f"{star} the lowest of the models.")
         return "\n".join(words)
 
     def _explained(self) -> str:
@@ -186,10 +186,10 @@ class RiskTable:
         return f" (needed for {told})" if told else ""
 
     def _rows(self, intervals: bool, skills: bool) -> list[list[str | Shown]]:
-        """Headings, and a row per predictor and reference, whose names are quiet."""
+        """Headings, and a row per model and reference, whose names are quiet."""
         kinds = self.kinds_of_skill if skills else []
         found: list[list[str | Shown]] = [
-            ["predictor", *(statistic.label for statistic in self.statistics), *kinds]
+            ["model", *(statistic.label for statistic in self.statistics), *kinds]
         ]
         for name, cells in self.all_cells.items():
             called = Shown(one_line(name), quiet=name in self.reference_cells)
@@ -222,7 +222,7 @@ class RiskTable:
         return latex_table(self._rows(intervals, skills=False), head)
 
     def to_csv(self) -> str:
-        """A line per predictor and statistic, with all digits."""
+        """A line per model and statistic, with all digits."""
         rows = [[int(v) if isinstance(v, bool) else v for v in row] for row in self._records()]
         return csv_text([COLUMNS, *rows]).rstrip("\n")
 
@@ -232,7 +232,7 @@ class RiskTable:
         return data_frame(dict(zip(COLUMNS, map(list, columns), strict=True)))
 
     def _records(self) -> Iterator[list[Any]]:
-        """A row per predictor and statistic, and per measure of skill, as in ``COLUMNS``."""
+        """A row per model and statistic, and per measure of skill, as in ``COLUMNS``."""
         for name, cells in self.all_cells.items():
             reference = name in self.reference_cells
             for statistic, cell in zip(self.statistics, cells, strict=True):
@@ -252,7 +252,7 @@ class RiskTable:
         return {
             "domains": self.domains,
             "confidence": self.confidence,
-            "predictors": {
+            "models": {
                 name: {
                     "statistics": list(map(_cell_dict, self.statistics, cells)),
                     "worst": [_worst_dict(domain) for domain in self.worst[name]],

@@ -23,9 +23,9 @@ from eqrm.text import aligned, one_line
 
 @dataclass(frozen=True)
 class Summary:
-    """Certificates, differences, noise and exchangeability of every predictor, computed once.
+    """Certificates, differences, noise and exchangeability of every model, computed once.
 
-    ``references`` compares each predictor with the references, where there are any. ``nested`` has
+    ``references`` compares each model with the references, where there are any. ``nested`` has
     spread and certificates of groups and members, where domains are nested; ``certificates`` are
     then about a new member of a new group.
     Where there are too few domains for a certificate, it is replaced by a sentence that says so.
@@ -64,7 +64,7 @@ class Summary:
         }
 
     def to_text(self) -> str:
-        """A paragraph per predictor, then the differences between predictors."""
+        """A paragraph per model, then the differences between models."""
         parts = [f"{one_line(name)}\n{self._paragraph(name)}" for name in self.certificates]
         if self.differences:
             parts.append(self._comparison())
@@ -86,12 +86,12 @@ class Summary:
         lines += [f"Warning: {warning}" for warning in warnings]
         return "\n".join(f"  {line}" for line in lines)
 
-    def sentences_in_time(self, predictor: str) -> list[str]:
+    def sentences_in_time(self, model: str) -> list[str]:
         """The bounds for domains in time as sentences."""
-        return [f"In time ({way}): {b}" for way, b in self.in_time.get(predictor, {}).items()]
+        return [f"In time ({way}): {b}" for way, b in self.in_time.get(model, {}).items()]
 
     def _comparison(self) -> str:
-        """A line per statistic; a column per predictor."""
+        """A line per statistic; a column per model."""
         header, *lines = [
             ["", *(part for name in self.differences for part in (one_line(name), ""))]
         ]
@@ -116,7 +116,7 @@ class Summary:
             yield f"{few[0].domains} domains are too few for differences of: {told}."
 
     def shared_gains(self) -> Iterator[str]:
-        """A sentence per predictor whose lower quantile is no clear gain over the references."""
+        """A sentence per model whose lower quantile is no clear gain over the references."""
         for name in self.unclear_gains():
             best = self.references[name].rivals[0]
             yield (
@@ -125,7 +125,7 @@ class Summary:
             )
 
     def unclear_gains(self) -> list[str]:
-        """Predictors with a lower quantile than the baseline, but no clear gain over references."""
+        """Models with a lower quantile than the baseline, but no clear gain over references."""
         wanted = "quantile", self.alpha.alpha
         lower = {
             name
@@ -148,12 +148,12 @@ def summarised(
     ``interpolation`` is that of :meth:`eqrm.Evaluation.compare`, ``in_time`` says which bounds for
     domains in time to compute.
     """
-    first = baseline or next(iter(evaluation.predictors))
+    first = baseline or next(iter(evaluation.models))
     return Summary(
         alpha=Level.of(alpha),
         certificates={
-            name: or_refused(evaluation.certificate, alpha, confidence, predictor=name)
-            for name in evaluation.predictors
+            name: or_refused(evaluation.certificate, alpha, confidence, model=name)
+            for name in evaluation.models
         },
         differences=evaluation.compare(
             baseline, confidence=confidence, interpolation=interpolation
@@ -166,9 +166,9 @@ def summarised(
         nested=evaluation.nested(alpha, confidence),
         in_time={
             name: evaluation.in_time(
-                **vars(in_time), alpha=alpha, confidence=confidence, predictor=name
+                **vars(in_time), alpha=alpha, confidence=confidence, model=name
             )
-            for name in (evaluation.predictors if in_time is not None and in_time.asked else ())
+            for name in (evaluation.models if in_time is not None and in_time.asked else ())
         },
     )
 
@@ -176,7 +176,7 @@ def summarised(
 def _beside_references(
     evaluation: Evaluation, level: Level, confidence: float, baseline: str
 ) -> dict[str, BesideReferences]:
-    """Each predictor beside constants, its own recalibration, and that of the baseline."""
+    """Each model beside constants, its own recalibration, and that of the baseline."""
     beside = evaluation.references
     if beside is None or not beside.risks:
         return {}
@@ -194,5 +194,5 @@ def _beside_references(
             level,
             confidence,
         )
-        for name, own in evaluation.predictors.items()
+        for name, own in evaluation.models.items()
     }

@@ -124,16 +124,16 @@ class WorstDomain:
 
 
 def rows_of_cells(
-    predictors: Mapping[str, MeasuredRisks],
+    models: Mapping[str, MeasuredRisks],
     statistics: Sequence[Statistic],
     confidence: float,
     interpolation: str,
 ) -> dict[str, tuple[Cell, ...]]:
-    """The cells of each predictor; with several, the smallest value per column is marked."""
+    """The cells of each model; with several, the smallest value per column is marked."""
     one_of(interpolation, (*INTERPOLATIONS, SMOOTH), "interpolation")
     found = {
         name: [s.column.cell(risks, s.level, confidence, interpolation) for s in statistics]
-        for name, risks in predictors.items()
+        for name, risks in models.items()
     }
     if len(found) > 1:
         for i in range(len(statistics)):
@@ -237,16 +237,16 @@ DECLARED = {
 
 
 def headings(statistics: Sequence[Statistic], others: Sequence[str] = ()) -> list[list[str]]:
-    """The headings of a table with a line per predictor, in two lines where one is too wide.
+    """The headings of a table with a line per model, in two lines where one is too wide.
 
     There is room for the star of the cells.
     """
     if sum(len(each.label) for each in statistics) <= WIDEST_HEADING:
-        return [["predictor", *(f"{each.label} " for each in statistics), *others]]
+        return [["model", *(f"{each.label} " for each in statistics), *others]]
     above, below = zip(*(each.heading for each in statistics), strict=True)
     return [
         ["", *(f"{text} " for text in above), *([""] * len(others))],
-        ["predictor", *(f"{text} " for text in below), *others],
+        ["model", *(f"{text} " for text in below), *others],
     ]
 
 

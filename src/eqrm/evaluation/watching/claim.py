@@ -1,4 +1,4 @@
-"""What is watched: the certificate of a predictor, and the rows of new domains in files."""
+"""What is watched: the certificate of a model, and the rows of new domains in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from eqrm.data.tables.files import find_files
 from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
-from eqrm.evaluation.evaluate import measured_predictors
+from eqrm.evaluation.evaluate import measured_models
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.exchangeability import order_test
@@ -53,19 +53,19 @@ Time = str | int | float
 class WatchSettings:
     """The certificate to watch and the columns of new files; None where nothing was said.
 
-    New files hold either ``loss``, or ``label`` and ``prediction``, from which losses are computed
+    New files hold either ``loss``, or ``target`` and ``prediction``, from which losses are computed
     by ``metric`` and ``clip``. ``order`` is the time of each row, where the domains' names are not
     their times.
     """
 
     domain: tuple[str, ...] | None = None
     loss: str | None = None
-    label: str | None = None
+    target: str | None = None
     prediction: str | None = None
     metric: str | None = None
     clip: float | None = None
     order: str | None = None
-    predictor: str | None = None
+    model: str | None = None
     alpha: LevelLike | None = None
     confidence: float | None = None
     delta: float | None = None
@@ -121,7 +121,7 @@ class WatchSettings:
                 f"The certificate is about the {loss_in_words(loss)}, and {Setting('metric')} is "
                 f"{self.metric!r}."
             )
-        about, needed, others = "losses that were given", ["loss"], ["label", "prediction"]
+        about, needed, others = "losses that were given", ["loss"], ["target", "prediction"]
         if loss != GIVEN_LOSS:
             about, needed, others = f"the {loss_in_words(loss)} of predictions", others, needed
         if not all(getattr(self, name) for name in needed) or any(
@@ -155,13 +155,13 @@ class WatchedCertificate:
     """The time of the last of the domains, if known."""
 
     @property
-    def predictor(self) -> str:
-        return str(self.settings.predictor)
+    def model(self) -> str:
+        return str(self.settings.model)
 
     @property
     def statement(self) -> tuple[Any, ...]:
         """What it is about, whatever the options of its watch."""
-        return self.predictor, self.certificate.bound, self.domains, self.risks
+        return self.model, self.certificate.bound, self.domains, self.risks
 
     def watch(self) -> Watch:
         """A watch that has seen nothing yet."""
@@ -193,10 +193,10 @@ class WatchedCertificate:
 def certificate_to_watch(
     path: Path, given: WatchSettings, usual: str | None = None
 ) -> WatchedCertificate:
-    """The certificate of a predictor, computed on the domains of an evaluation in a file.
+    """The certificate of a model, computed on the domains of an evaluation in a file.
 
     The file is what ``eqrm train`` or ``eqrm evaluate --format json`` wrote. Level and confidence
-    are those given, or of the evaluation, or else 0.9 and 0.95. The predictor is the one given, or
+    are those given, or of the evaluation, or else 0.9 and 0.95. The model is the one given, or
     the only one, or ``usual``.
     """
     evaluation, known = _read(path)
@@ -205,9 +205,9 @@ def certificate_to_watch(
             f"{path} is about domains inside groups, which a watch cannot tell apart. Evaluate "
             f"without {Setting('within')}."
         )
-    name = _chosen(evaluation, given.predictor, usual, path)
+    name = _chosen(evaluation, given.model, usual, path)
     asked = {**USUAL, **known, **{k: v for k, v in given.said.items() if k in USUAL}}
-    settings = replace(given.completed(evaluation), predictor=name)
+    settings = replace(given.completed(evaluation), model=name)
     measured, dependence = evaluation[name], asked["dependence"]
     times = _times(evaluation, settings)
     if times is None and (dependence or settings.order is None):
@@ -262,16 +262,16 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
     return found, known
 
 
-def _chosen(evaluation: Evaluation, predictor: str | None, usual: str | None, path: Path) -> str:
-    names = list(evaluation.predictors)
-    if predictor is not None:
-        return one_of(predictor, names, "predictor")
+def _chosen(evaluation: Evaluation, model: str | None, usual: str | None, path: Path) -> str:
+    names = list(evaluation.models)
+    if model is not None:
+        return one_of(model, names, "model")
     if usual in names:
         return str(usual)
     if len(names) != 1:
         raise SettingError(
-            f"{path} holds {len(names)} predictors. Say whose certificate is watched with "
-            f"{Setting('predictor', 'NAME')}. {did_you_mean('', names)}"
+            f"{path} holds {len(names)} models. Say whose certificate is watched with "
+            f"{Setting('model', 'NAME')}. {did_you_mean('', names)}"
         )
     return names[0]
 
@@ -336,15 +336,15 @@ def read_arrivals(patterns: Sequence[str], settings: WatchSettings) -> list[Arri
 
 
 def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
-    predictor, names = str(settings.predictor), settings.domain or ()
-    measured: dict[str, Any] = {"losses": {predictor: settings.loss}}
+    model, names = str(settings.model), settings.domain or ()
+    measured: dict[str, Any] = {"losses": {model: settings.loss}}
     if settings.loss is None:
-        measured = {"target": settings.target, "predictions": {predictor: settings.prediction}}
+        measured = {"target": settings.target, "predictions": {model: settings.prediction}}
         measured |= {"metric": settings.metric, "clip": settings.clip}
     order = None if names == (settings.order,) else settings.order
     # One thread, so that sums are added up in the same order every time.
     spec = MeasurementSpec(list(names), **measured, order=order, part=True, threads=1)
-    found = measured_predictors([path], spec)[predictor]
+    found = measured_models([path], spec)[model]
     risks, facts = found.risks, found.facts
     if facts.began is None:
         times = as_times(

@@ -90,8 +90,8 @@ def _gone_on(
         claim = certificate_to_watch(start, given)
     elif restart is not None:
         # What is not said stays as it was; the clip is that of the new evaluation.
-        kept = replace(old.settings, predictor=None, clip=None)
-        claim = certificate_to_watch(restart, replace(kept, **given.said), usual=old.predictor)
+        kept = replace(old.settings, model=None, clip=None)
+        claim = certificate_to_watch(restart, replace(kept, **given.said), usual=old.model)
     else:
         old.settings.refuse_differing(given)
         return known, []
@@ -99,7 +99,7 @@ def _gone_on(
         return known, [f"{path} watches this certificate already: nothing to start."]
     if start is not None:
         raise DomainDataError(
-            f"{path} watches another certificate, that of {old.predictor!r}. Choose another file, "
+            f"{path} watches another certificate, that of {old.model!r}. Choose another file, "
             f"or use {Setting('restart')} to go on with a new certificate in the same file."
         )
     # What was watched before is not watched anew: that would only reset the evidence.
@@ -143,7 +143,7 @@ def _about_certificate(state: WatchState) -> list[str]:
     """What is watched, and what that assumes."""
     claim = state.claim
     return [
-        f"Watching the certificate of '{one_line(claim.predictor)}'. {claim.certificate.sentence}",
+        f"Watching the certificate of '{one_line(claim.model)}'. {claim.certificate.sentence}",
         state.watch.assumption,
         "The certificate itself fails with a probability of at most "
         f"{as_percent(round(1.0 - claim.certificate.confidence, 10))}, which adds to that of a "
@@ -229,7 +229,7 @@ def _content(state: WatchState) -> dict[str, Any]:
     """Everything on the page, ready for JSON."""
     claim, report, domains = state.claim, state.report, state.domains
     return {
-        "predictors": [one_line(claim.predictor)],
+        "models": [one_line(claim.model)],
         "verdict": _verdict(state),
         "claim": _about_certificate(state),
         "warnings": claim.warnings,
@@ -259,6 +259,6 @@ def _content(state: WatchState) -> dict[str, Any]:
 def _earlier(claim: WatchedCertificate, domains: Sequence[Record]) -> str:
     last = domains[-1]["verdict"] if domains else "none judged"
     return (
-        f"{one_line(claim.predictor)}, bound {claim.certificate.bound:.4g}: "
+        f"{one_line(claim.model)}, bound {claim.certificate.bound:.4g}: "
         f"{counted(len(domains), 'domain')}, {last}."
     )

@@ -18,7 +18,7 @@ from eqrm.files.checked_json import read_checked_lines, write_checked_lines
 from eqrm.files.writing import CAN_LOCK, try_lock, whole_file
 from eqrm.text import counted
 
-FORMAT, WHAT = "eqrm watch 2", "the state of a watch"
+FORMAT, WHAT = "eqrm watch 3", "the state of a watch"
 ATTEMPTS = 100
 
 

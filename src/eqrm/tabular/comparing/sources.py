@@ -81,7 +81,7 @@ def measured_models(
     evaluated = [(source, _evaluated(source, table or "", columns)) for source in sources]
     for source, evaluation in _told_apart(evaluated):
         losses.setdefault(evaluation.loss, str(source.path))
-        for inside, risks in evaluation.predictors.items():
+        for inside, risks in evaluation.models.items():
             known = found.setdefault(source.called(inside), [])
             # Models that are trained on the same rows have the same constants.
             same = (
@@ -124,7 +124,7 @@ def _told_apart(
     """Sources without a name are named by their path where they hold models called the same."""
     holders: dict[str, set[Path]] = {}
     for source, evaluation in evaluated:
-        for name in evaluation.predictors if source.name is None else ():
+        for name in evaluation.models if source.name is None else ():
             if name not in CONSTANTS:
                 holders.setdefault(name, set()).add(source.path)
     tails = _tails({path for paths in holders.values() if len(paths) > 1 for path in paths})

@@ -41,7 +41,7 @@ INDEPENDENT = (
 
 @dataclass(frozen=True)
 class NestedFindings:
-    """What one predictor's risks say about members of groups.
+    """What one model's risks say about members of groups.
 
     ``new`` are the bounds for a new member of a new group, by sampling; where there are too few
     groups for one, the refusal is in its place. ``known`` are those for a new member

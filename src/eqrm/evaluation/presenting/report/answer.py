@@ -47,7 +47,7 @@ class Answer:
 
     ``sentence`` is the verdict, ``evidence`` the numbers it rests on. ``chosen`` is the model that
     the page marks and certifies, and ``role`` says why it is that one. ``references`` are
-    predictors of the evaluation that others are compared with, of which ``constants`` are
+    models of the evaluation that others are compared with, of which ``constants`` are
     constants; ``trained_for`` are the levels of trained models. ``at_levels`` are verdicts by
     level; ``facts`` and ``notes`` are shown among what could be wrong and among the details.
     """
@@ -91,10 +91,10 @@ def level_label(level: Level) -> str:
 
 
 def shown_models(evaluation: Evaluation, answer: Answer) -> list[ShownModel]:
-    """The models, then the references among the predictors, then the other references."""
-    models = [name for name in evaluation.predictors if name not in answer.references]
+    """The models, then the references among what was evaluated, then the others."""
+    models = [name for name in evaluation.models if name not in answer.references]
     beside = {} if evaluation.references is None else evaluation.references.risks
-    known = {**evaluation.predictors, **beside}
+    known = {**evaluation.models, **beside}
     found = []
     for number, name in enumerate([*models, *answer.references, *beside]):
         reference = number >= len(models)
@@ -117,7 +117,7 @@ def answer_of(evaluation: Evaluation, summary: Summary, table: RiskTable) -> Ans
     reference at once, or not at all.
     """
     level, beside = summary.alpha, evaluation.references
-    risks = {name: own.risks for name, own in evaluation.predictors.items()}
+    risks = {name: own.risks for name, own in evaluation.models.items()}
     models, recalibrates = list(risks), {} if beside is None else beside.recalibrates
     others = {} if beside is None else {name: own.risks for name, own in beside.risks.items()}
     risks |= others
@@ -218,9 +218,9 @@ def doubts_of(
 
 def concerned(fact: Fact, rows: Sequence[ShownModel]) -> list[object]:
     """The models that a fact names: none where it concerns all rows."""
-    predictors = {row.name for row in rows if not row.reference}
+    models = {row.name for row in rows if not row.reference}
     who = [row.name for row in rows if row.name in fact.models]
-    if fact.models and predictors <= set(who) and len(predictors) > 1:
+    if fact.models and models <= set(who) and len(models) > 1:
         return ["all models"]
     return [label(name) for name in who] if len(who) < len(rows) else []
 

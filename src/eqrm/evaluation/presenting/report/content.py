@@ -58,7 +58,7 @@ def report_content(
     rows: list[ShownModel],
 ) -> dict[str, Any]:
     """Everything that scripts need, ready for JSON."""
-    models = [row for row in rows if row.name in evaluation.predictors]
+    models = [row for row in rows if row.name in evaluation.models]
     steps = min(MOST_STEPS, 3 * MOST_STEPS // len(rows))
     start = min(max(summary.alpha.alpha, LOWEST), HIGHEST)  # the ends of the slider
     # The mean of the 0-1 loss is the error rate.
@@ -66,7 +66,7 @@ def report_content(
     all_risks = [row.risks.risks for row in rows]
     means = {row.name: table.all_cells[row.name][0] for row in rows}
     content: dict[str, Any] = {
-        "predictors": [shortened(row.name, LONGEST_NAMES[2]) for row in rows],
+        "models": [shortened(row.name, LONGEST_NAMES[2]) for row in rows],
         "signs": [row.sign for row in rows],
         "trained": [row.trained_for and level_label(row.trained_for) for row in rows],
         "references": [int(row.reference) for row in rows],
@@ -85,7 +85,7 @@ def report_content(
         "shapes": [curve_shape(risks, steps) for risks in all_risks],
         "band": None
         if evaluation.nesting is not None
-        else band_shape(evaluation.cdf_band(table.confidence, predictor=answer.chosen), steps),
+        else band_shape(evaluation.cdf_band(table.confidence, model=answer.chosen), steps),
         "levels": about_levels(evaluation, rows, table, start, answer.picked),
         "verdicts": dict(answer.at_levels),
         "noise": [_noise(summary.noise[row.name]) for row in models],
@@ -139,7 +139,7 @@ def about_levels(
     nesting = evaluation.nesting
     units = len(evaluation.domains if groups is None else set(groups))
     reach = highest_level(units, confidence)
-    models = [row for row in rows if row.name in evaluation.predictors]
+    models = [row for row in rows if row.name in evaluation.models]
     chosen = next(row for row in rows if row.chosen)
     compared = sum(not row.reference for row in rows)
     return {
@@ -164,7 +164,7 @@ def _of_chosen(
     evaluation: Evaluation, row: ShownModel, stops: list[float], confidence: float, compared: int
 ) -> dict[str, Any]:
     """More about the one model that the page certifies."""
-    band, own = evaluation.cdf_band(confidence, predictor=row.name), row.risks
+    band, own = evaluation.cdf_band(confidence, model=row.name), row.risks
     together, denoised = 1.0 - (1.0 - confidence) / compared, None
     if (own.counts > 1).any():
         denoised = _quantiles(denoised_risks(own.risks, own.counts, own.variances), stops)
@@ -194,7 +194,7 @@ def _stated(
     found: list[list[Any] | None] = []
     for alpha in stops:
         try:
-            made = evaluation.certificate(alpha, confidence, true_risk=true_risk, predictor=name)
+            made = evaluation.certificate(alpha, confidence, true_risk=true_risk, model=name)
             found.append([rounded_up(made.bound), int(made.vacuous)])
         except TooFewDomainsError:
             found.append(None)

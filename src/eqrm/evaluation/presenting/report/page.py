@@ -100,7 +100,7 @@ def report_html(
     told = answer or answer_of(evaluation, known, shown)
     rows = shown_models(evaluation, told)
     content = report_content(evaluation, shown, known, told, rows)
-    models = [row for row in rows if row.name in evaluation.predictors]
+    models = [row for row in rows if row.name in evaluation.models]
     chosen = next(row for row in rows if row.chosen)
     facts = doubts_of(evaluation, known, told, rows, shown.confidence)
     return assembled_page(
@@ -218,7 +218,7 @@ def _numbers(shown: RiskTable, summary: Summary, row: ShownModel) -> list[list[o
 
 def about(evaluation: Evaluation, risk: str) -> str:
     """What was measured, in the line below the verdict."""
-    counts = next(iter(evaluation.predictors.values())).counts
+    counts = next(iter(evaluation.models.values())).counts
     least, median, most = int(counts.min()), int(np.median(counts)), int(counts.max())
     sizes = f"{most:,} in each" if least == most else f"{least:,} to {most:,}, median {median:,}"
     domains = f"{len(evaluation.domains):,} domains"

@@ -1,5 +1,5 @@
 // A backtest: shares by window, risks beside their bounds, tables as text.
-const view = { size: 0, predictor: DATA.first };
+const view = { size: 0, model: DATA.first };
 
 function size() { return DATA.sizes[view.size]; }
 
@@ -13,12 +13,12 @@ function drawControls() {
   fill(byId("sizes"), ...DATA.sizes.map((each, i) => button(
     `certified on ${each.certify}`, i === view.size, () => { view.size = i; drawAll(); })));
   byId("sizes").hidden = DATA.sizes.length === 1;
-  fill(byId("legend"), ...PREDICTORS.map((name, i) => button(name, !state.hidden.has(i), () => {
+  fill(byId("legend"), ...MODELS.map((name, i) => button(name, !state.hidden.has(i), () => {
     state.hidden[state.hidden.has(i) ? "delete" : "add"](i);
     drawAll();
   }, swatchOf(i))));
-  fill(byId("which"), ...PREDICTORS.map((name, i) => button(
-    name, i === view.predictor, () => { view.predictor = i; drawAll(); }, swatchOf(i))));
+  fill(byId("which"), ...MODELS.map((name, i) => button(
+    name, i === view.model, () => { view.model = i; drawAll(); }, swatchOf(i))));
 }
 
 function drawShares() {
@@ -28,7 +28,7 @@ function drawShares() {
   const c = chart(byId("shares"), {
     xs: [0.7, windows.length + 0.3], ys: [low, 1.01], height: 260, xlabel: "window",
     xticks: windows.map((_, i) => [i + 1, String(i + 1)]),
-    title: "Share of judged domains within the bound, by window and predictor",
+    title: "Share of judged domains within the bound, by window and model",
   });
   c.plot.append(make("path", { class: "level-line", d: `M${c.left} ${c.y(DATA.level)}H${c.right}` }));
   for (const i of shown()) {
@@ -43,7 +43,7 @@ function drawRisks() {
   const { windows, later } = size();
   byId("risks-section").hidden = later === null;
   if (later === null) return;
-  const own = later[view.predictor].filter((each) => each !== null);
+  const own = later[view.model].filter((each) => each !== null);
   if (own.length === 0) return;
   const heights = own.flatMap((each) => [...each.risks, ...each.bounds]).filter((x) => x !== null);
   const places = windows.flatMap((each) => each.places);
@@ -53,7 +53,7 @@ function drawRisks() {
     xs: [Math.min(...places), Math.max(...places) + 1], ys: [low - room, high + room],
     xlabel: `domain, numbered in the order of ${DATA.order}`, title: "Risk and bound of each judged domain",
   });
-  later[view.predictor].forEach((each, w) => {
+  later[view.model].forEach((each, w) => {
     if (each === null) return;
     const at = windows[w].places;
     const line = each.bounds.map((bound, i) => (bound === null ? null
@@ -64,10 +64,10 @@ function drawRisks() {
       const above = each.bounds[i] !== null && risk > each.bounds[i];
       c.plot.append(above
         ? make("path", { class: "curve s1", d: `M${x - 4} ${y - 4}l8 8m0 -8l-8 8` }, make("title", {}, windows[w].names[i]))
-        : make("circle", { class: "f" + colour(view.predictor), cx: x, cy: y, r: 2 }, make("title", {}, windows[w].names[i])));
+        : make("circle", { class: "f" + colour(view.model), cx: x, cy: y, r: 2 }, make("title", {}, windows[w].names[i])));
     });
   });
-  byId("risks-note").textContent = `${PREDICTORS[view.predictor]}, ${DATA.kind} bound at level ${DATA.level}, ` +
+  byId("risks-note").textContent = `${MODELS[view.model]}, ${DATA.kind} bound at level ${DATA.level}, ` +
     `certified on ${size().certify} domains; mean ${DATA.loss} per domain.`;
 }
 

@@ -79,7 +79,7 @@ function path(points) {
   return points.map(([a, b], i) => `${i ? "L" : "M"}${a.toFixed(1)} ${b.toFixed(1)}`).join("");
 }
 
-function shown() { return PREDICTORS.map((_, i) => i).filter((i) => !state.hidden.has(i)); }
+function shown() { return MODELS.map((_, i) => i).filter((i) => !state.hidden.has(i)); }
 
 // Draw again when the width of the window has changed; its height changes while one scrolls.
 function whenResized(draw) {

@@ -18,10 +18,10 @@ function drawCurve() {
     const [down, up] = DATA.band.map((limits) => steps(c, shape.risks, limits));
     c.plot.append(make("path", { class: "band", d: path(up.concat(down.reverse())) + "Z" }));
   }
-  const order = PREDICTORS.map((_, i) => i).sort((a, b) => (a === CHOSEN) - (b === CHOSEN));
+  const order = MODELS.map((_, i) => i).sort((a, b) => (a === CHOSEN) - (b === CHOSEN));
   for (const i of order) {
     const d = path(steps(c, DATA.shapes[i].risks, [0, ...DATA.shapes[i].cdf]));
-    c.plot.append(make("path", { class: "step " + kindOf(i), d }, make("title", {}, PREDICTORS[i])));
+    c.plot.append(make("path", { class: "step " + kindOf(i), d }, make("title", {}, MODELS[i])));
   }
   c.marks = make("g", { class: "marks" });
   c.svg.append(c.marks);
@@ -39,7 +39,7 @@ function markCurve() {
 
 function startCurve() {
   const notes = [`Blue: ${quoted(CHOSEN)}${!DATA.band ? "" : ` with its ${percent(DATA.confidence)} confidence band, which holds the whole curve of new domains`}.`];
-  if (PREDICTORS.length > 1) notes.push("Grey: the other models; dashed: references.");
+  if (MODELS.length > 1) notes.push("Grey: the other models; dashed: references.");
   if (DATA.view.beyond) notes.push(`The axis ends at ${digits(DATA.view.high)}; up to ${whole(DATA.view.beyond)} domains of a model lie beyond that.`);
   byId("cdf-note").textContent = notes.join(" ");
   byId("curve-details").addEventListener("toggle", drawCurve);

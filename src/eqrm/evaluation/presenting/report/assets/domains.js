@@ -111,7 +111,7 @@ function drawFunnel() {
   const c = chart(byId("funnel"), {
     xs: [low / 1.1, high * 1.1], ys: [sorted[0] - room, top + room], log: true, height: 320,
     xlabel: "examples in the domain (log scale)", ylabel: `risk (${DATA.unit})`,
-    title: `Risk of each domain against its number of examples, for ${PREDICTORS[i]}`,
+    title: `Risk of each domain against its number of examples, for ${MODELS[i]}`,
   });
   const noise = DATA.noise[i], inside = new Set(), outside = new Set();
   let beyond = 0;
@@ -139,7 +139,7 @@ function limitsInWords(c, [centre, deviation], low, high, beyond, number) {
 
 function startDomains() {
   const select = byId("model"), number = listed.risks.length;
-  fill(select, ...PREDICTORS.slice(0, number).map((name, i) => make("option", { value: i, selected: i === CHOSEN }, `${DATA.signs[i]}  ${name.slice(0, 60)}`)));
+  fill(select, ...MODELS.slice(0, number).map((name, i) => make("option", { value: i, selected: i === CHOSEN }, `${DATA.signs[i]}  ${name.slice(0, 60)}`)));
   select.hidden = number === 1;
   select.addEventListener("change", () => {
     list.model = Number(select.value);

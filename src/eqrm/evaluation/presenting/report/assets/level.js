@@ -1,12 +1,12 @@
 // The slider: it moves the picture, the table's own column, the certificates and the curve.
-function quoted(i) { return `'${PREDICTORS[i]}'`; }
+function quoted(i) { return `'${MODELS[i]}'`; }
 function minus(text) { return text.replace("-", "−"); }
 
 function best(indices) { return indices.reduce((a, b) => (quantile(b) < quantile(a) ? b : a)); }
 
 function hereInWords() {
   const share = percent(LEVELS.alphas[state.stop]);
-  const all = PREDICTORS.map((_, i) => i);
+  const all = MODELS.map((_, i) => i);
   const models = all.filter((i) => !DATA.references[i]), references = all.filter((i) => DATA.references[i]);
   const who = DATA.smooth ? `${share} of domains are estimated to have` : `${share} of these domains have`;
   const told = [`Level ${levelName()}: ${who} a risk of at most ${shownRisk(CHOSEN, quantile(CHOSEN))} with ${quoted(CHOSEN)}`];
@@ -72,8 +72,8 @@ function moveColumn(label) {
   document.querySelectorAll("#levels td[data-now]").forEach((cell, i) => {
     const fixed = [...cell.parentElement.children].find((other) => other.dataset.level === label);
     cell.textContent = fixed ? fixed.firstChild.textContent : shownRisk(i, quantile(i));
-    const lowest = PREDICTORS.every((_, j) => quantile(i) <= quantile(j));
-    cell.classList.toggle("lowest", lowest && PREDICTORS.length > 1);
+    const lowest = MODELS.every((_, j) => quantile(i) <= quantile(j));
+    cell.classList.toggle("lowest", lowest && MODELS.length > 1);
     cell.classList.toggle("own", DATA.trained[i] === label);
   });
   const columns = [...document.querySelectorAll("#levels thead [data-level]")];
@@ -86,9 +86,9 @@ function moveColumn(label) {
 // Of many references only the first ones and the lowest stay; a button shows all.
 const FEW = 5;
 function foldReferences() {
-  const rows = [...document.querySelectorAll("#levels .refs tr")], start = PREDICTORS.length - rows.length;
+  const rows = [...document.querySelectorAll("#levels .refs tr")], start = MODELS.length - rows.length;
   if (rows.length <= FEW) return;
-  const lowest = best(PREDICTORS.map((_, i) => i).slice(start)) - start;
+  const lowest = best(MODELS.map((_, i) => i).slice(start)) - start;
   const folded = rows.filter((row, i) => i >= FEW - 1 && i !== lowest && !row.classList.contains("chosen"));
   const button = make("button", { type: "button", class: "unfold" }, `Show ${folded.length} more references`);
   button.addEventListener("click", () => { folded.forEach((row) => row.classList.remove("folded")); button.remove(); });

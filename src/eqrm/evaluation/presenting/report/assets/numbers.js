@@ -1,6 +1,6 @@
 // The data, elements and numbers. Names reach the page by textContent and nothing else.
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const PREDICTORS = DATA.predictors;
+const MODELS = DATA.models;
 const SVG = "http://www.w3.org/2000/svg";
 const state = { stop: DATA.levels ? DATA.levels.start : 0, hidden: new Set() };
 
@@ -27,7 +27,7 @@ function labelOf(name) {
     ...parts.flatMap((part, i) => (i ? [make("wbr"), part] : [part])));
 }
 
-function nameOf(index) { return labelOf(PREDICTORS[index]); }
+function nameOf(index) { return labelOf(MODELS[index]); }
 
 // How many decimals a number deserves, by its standard error (as eqrm/evaluation/rounding.py).
 function decimals(value, error) {

@@ -44,7 +44,7 @@ function meets(a, b) { return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] 
 
 // Of many references, the first two (constants, where there are any), the lowest and the baseline have a label.
 function labelled() {
-  const all = PREDICTORS.map((_, i) => i), references = all.filter((i) => DATA.references[i]);
+  const all = MODELS.map((_, i) => i), references = all.filter((i) => DATA.references[i]);
   if (references.length <= 6) return all;
   const kept = [...references.slice(0, 2), best(references), DATA.baseline];
   return all.filter((i) => !DATA.references[i] || i === CHOSEN || kept.includes(i));
@@ -55,7 +55,7 @@ function drawLabels(c, points, arrows) {
   const order = labelled().sort((a, b) =>
     (b === CHOSEN) - (a === CHOSEN) || DATA.references[a] - DATA.references[b] || quantile(a) - quantile(b));
   for (const i of order) {
-    const short = PREDICTORS[i].length > 26 ? PREDICTORS[i].slice(0, 25) + "…" : PREDICTORS[i];
+    const short = MODELS[i].length > 26 ? MODELS[i].slice(0, 25) + "…" : MODELS[i];
     const texts = [`${DATA.signs[i]}  ${short}${arrows[i]}`, DATA.signs[i] + arrows[i]];
     const most = texts.map((_, short) => (short || i === CHOSEN ? DISTANCES.length : 1));
     const found = texts.map((each, t) => roomFor(each, points[i], c, taken, most[t], i === CHOSEN));
@@ -74,8 +74,8 @@ function drawLabels(c, points, arrows) {
 function drawPicture() {
   const box = byId("picture");
   const height = box.clientWidth < 480 ? FIRST_HEIGHT.narrow : FIRST_HEIGHT.wide;
-  if (PREDICTORS.length === 1) { drawQuantiles(box, height); return; }
-  const ys = PREDICTORS.map((_, i) => quantile(i));
+  if (MODELS.length === 1) { drawQuantiles(box, height); return; }
+  const ys = MODELS.map((_, i) => quantile(i));
   const spans = [spanOfPoints(DATA.means), spanOfPoints(ys)];
   const c = chart(box, {
     xs: spans[0], ys: spans[1], height, xlabel: `mean risk (${DATA.unit})`,
@@ -85,17 +85,17 @@ function drawPicture() {
   c.marks = make("g", { class: "marks" });
   c.svg.append(make("text", { x: c.right, y: 13, "text-anchor": "end" }, "↙ better"), c.marks);
   const arrows = [];
-  const points = PREDICTORS.map((_, i) => {
+  const points = MODELS.map((_, i) => {
     const [x, y] = [c.x(DATA.means[i]), c.y(ys[i])];
     const shown = [Math.max(c.left + 5, Math.min(x, c.right - 5)), Math.max(c.top + 5, Math.min(y, c.bottom - 5))];
     const across = Math.sign(x - shown[0]), up = Math.sign(shown[1] - y);
     arrows.push(across || up ? " " + (BEYOND[`${across} ${up}`] || "") : "");
     return shown;
   });
-  const order = PREDICTORS.map((_, i) => i).sort((a, b) => (a === CHOSEN) - (b === CHOSEN) || DATA.references[b] - DATA.references[a]);
+  const order = MODELS.map((_, i) => i).sort((a, b) => (a === CHOSEN) - (b === CHOSEN) || DATA.references[b] - DATA.references[a]);
   for (const i of order) {
     const dot = make("circle", { class: "dot " + kindOf(i), cx: points[i][0], cy: points[i][1], r: i === CHOSEN ? 7 : 4.5 },
-      make("title", {}, `${PREDICTORS[i]}: mean ${shownRisk(i, DATA.means[i])}, quantile ${shownRisk(i, ys[i])}`));
+      make("title", {}, `${MODELS[i]}: mean ${shownRisk(i, DATA.means[i])}, quantile ${shownRisk(i, ys[i])}`));
     c.marks.append(dot);
   }
   drawLabels(c, points, arrows);

@@ -1,0 +1,107 @@
+"""One name and one default per concept: the table in docs/words.md against all public signatures."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from architecture.test_layout import REPOSITORY
+
+import eqrm
+from eqrm.tabular.plan import TrainingPlan
+
+PAGE = REPOSITORY / "docs" / "words.md"
+OPTIONS = REPOSITORY / "tests" / "record" / "command-options.txt"
+
+
+def table() -> Iterator[tuple[str, str, set[str]]]:
+    """Word, default (empty: none or various), and the words that are not used for it."""
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 4 and cells[0].startswith("`"):
+            yield cells[0].strip("`"), cells[2].strip("`"), set(re.findall(r"`(\w+)`", cells[3]))
+
+
+def exceptions() -> dict[tuple[str, str], str]:
+    """Where the page says that another default is meant, and which."""
+    text = PAGE.read_text(encoding="utf-8").split("## Other defaults")[1]
+    found = re.findall(r"^- `(\w+)=(.+?)` in ((?:`[\w.]+`(?:, | and )?)+)", text, flags=re.M)
+    return {
+        (place, word): default
+        for word, default, places in found
+        for place in re.findall(r"`([\w.]+)`", places)
+    }
+
+
+def packages() -> list[Any]:
+    """All packages with public names."""
+    source = Path(eqrm.__file__).parent
+    folders = sorted(path.parent.relative_to(source.parent) for path in source.rglob("*.pyi"))
+    return [importlib.import_module(".".join(folder.parts)) for folder in folders]
+
+
+def signatures() -> Iterator[tuple[str, inspect.Parameter]]:
+    """Every parameter that a user may give; results are made by the package, not by users."""
+    seen: set[int] = set()
+    for package in packages():
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.ismodule(value) or not callable(value) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            made = dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen  # type: ignore[attr-defined]
+            parts = [] if inspect.isclass(value) and made else [(name, value)]
+            if inspect.isclass(value):
+                parts += [
+                    (f"{name}.{method}", getattr(value, method))
+                    for method in dir(value)
+                    if not method.startswith("_")
+                ]
+            for where, each in parts:
+                if not callable(each) or not str(getattr(each, "__module__", "")).startswith("eqrm"):
+                    continue
+                try:
+                    found = inspect.signature(each).parameters.values()
+                except (TypeError, ValueError):
+                    continue
+                yield from ((where, parameter) for parameter in found)
+
+
+def test_no_public_signature_has_a_second_name_or_default() -> None:
+    words, allowed = list(table()), exceptions()
+    assert len(words) >= 15
+    wrong, used = [], set()
+    for where, parameter in signatures():
+        for word, default, others in words:
+            if parameter.name in others:
+                wrong.append(f"{where}: {parameter.name} instead of {word}")
+            if parameter.name != word or parameter.default is parameter.empty or not default:
+                continue
+            known = allowed.get((where.split(".")[0], word))
+            if repr(parameter.default).strip("'") == default:
+                continue
+            if known is not None and repr(parameter.default) == known:
+                used.add((where.split(".")[0], word))
+            else:
+                wrong.append(f"{where}: {word} is {parameter.default!r}, not {default}")
+    assert sorted(set(wrong)) == []
+    assert used == set(allowed), "exceptions of docs/words.md that are none"
+
+
+def test_no_option_of_a_command_has_a_second_name() -> None:
+    others = {f"--{each}" for _, _, named in table() for each in named}
+    found = set(re.findall(r"--[\w-]+", OPTIONS.read_text(encoding="utf-8")))
+    assert found & {each.replace("_", "-") for each in others} == set()
+
+
+def test_train_lists_the_fields_of_its_plan_with_their_defaults() -> None:
+    listed = inspect.signature(eqrm.train).parameters
+    for each in dataclasses.fields(TrainingPlan):
+        assert each.name in listed, each.name
+        if each.name not in ("alpha", "domain"):  # () there, for "none was given"
+            assert listed[each.name].default == each.default, each.name

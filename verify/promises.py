@@ -147,6 +147,7 @@ PROMISES = (
         (
             "estimators.scikit-learn",
             "package.clean-clone",
+            "package.light",
             "package.record",
             "package.wheel",
             "tables.demo",

@@ -71,13 +71,13 @@ class Level:
         self._log_alpha, self._z, self._tail_mean = _derived_numbers(self._log_tail)
 
     @classmethod
-    def of(cls, level: Level | float | str) -> Level:
+    def of(cls, alpha: Level | float | str) -> Level:
         """Turn a level, a number α or a string into a level."""
-        if isinstance(level, Level):
-            return level
-        if isinstance(level, str):
-            return cls.parse(level)
-        return cls(level)
+        if isinstance(alpha, Level):
+            return alpha
+        if isinstance(alpha, str):
+            return cls.parse(alpha)
+        return cls(alpha)
 
     @classmethod
     def parse(cls, text: str) -> Level:

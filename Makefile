@@ -73,7 +73,7 @@ check: $(COMPILED) ## lint, format, types, import rules, doctests, reference pag
 
 types: $(COMPILED)  # one process here and one in the rules, for two cores
 	@echo "==> mypy --strict"
-	@$(BIN)/mypy --strict src studies
+	@$(BIN)/mypy --strict src studies examples/typed_calls.py
 
 rules: $(COMPILED)
 	@echo "==> ruff: lint"

@@ -105,13 +105,13 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 def test_a_public_name_stands_for_one_thing() -> None:
     """Commands are functions named after what they run; everything else has a name of its own."""
-    places = defaultdict(list)
+    places = defaultdict(set)
     for path in MODULES:
         if path.relative_to(SOURCE).parts[0] == "cli":
             continue
         for node in parsed(path).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
-                places[node.name].append(relative(path))
+                places[node.name].add(relative(path))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 

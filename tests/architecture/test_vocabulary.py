@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,9 @@ def signatures() -> Iterator[tuple[str, inspect.Parameter]]:
                     if not method.startswith("_")
                 ]
             for where, each in parts:
-                if not callable(each) or not str(getattr(each, "__module__", "")).startswith("eqrm"):
+                if not callable(each) or not str(getattr(each, "__module__", "")).startswith(
+                    "eqrm"
+                ):
                     continue
                 try:
                     found = inspect.signature(each).parameters.values()
@@ -105,3 +108,8 @@ def test_train_lists_the_fields_of_its_plan_with_their_defaults() -> None:
         assert each.name in listed, each.name
         if each.name not in ("alpha", "domain"):  # () there, for "none was given"
             assert listed[each.name].default == each.default, each.name
+
+
+def test_the_commonest_calls_run_as_they_are_typed(tmp_path: Path) -> None:
+    program = runpy.run_path(str(REPOSITORY / "examples" / "typed_calls.py"))
+    assert len(program["answers"](tmp_path / "trained")) == 3

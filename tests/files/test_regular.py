@@ -15,7 +15,7 @@ from eqrm.evaluation.parts import EvaluatedPart
 from eqrm.evaluation.watching.claim import WatchSettings, certificate_to_watch
 from eqrm.files.checked_json import is_whole_json, read_checked_json, read_checked_lines
 from eqrm.files.yaml_text import read_yaml
-from eqrm.tabular.comparing.sources import ComparedSource, measured_models
+from eqrm.tabular.comparing.sources import ComparedSource, models_of_sources
 from eqrm.tabular.output_folder import LISTED, listed_files
 from eqrm.tabular.recalibrating.correction_files import SavedCorrection
 
@@ -25,7 +25,7 @@ from eqrm.tabular.recalibrating.correction_files import SavedCorrection
     [
         pytest.param(lambda path: read_checked_json(path, "a 1", "a file"), id="content"),
         pytest.param(lambda path: read_checked_lines(path, "a 1", "a file"), id="lines"),
-        pytest.param(lambda path: measured_models([ComparedSource(path)]), id="compare"),
+        pytest.param(lambda path: models_of_sources([ComparedSource(path)]), id="compare"),
         pytest.param(lambda path: certificate_to_watch(path, WatchSettings()), id="watch"),
         pytest.param(EvaluatedPart.read, id="merge"),
         pytest.param(SavedCorrection.read, id="correction"),

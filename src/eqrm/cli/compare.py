@@ -83,7 +83,7 @@ def compare(
     """
     from eqrm.evaluation.presenting.leaderboard import LEVELS, Leaderboard
     from eqrm.files.writing import refuse_unwritable, write_text
-    from eqrm.tabular.comparing.sources import ComparedSource, measured_models
+    from eqrm.tabular.comparing.sources import ComparedSource, models_of_sources
 
     asked = separated(quantiles or [])
     check_all(
@@ -94,7 +94,9 @@ def compare(
         lambda: None if output is None else refuse_unwritable(output),
     )
     columns = {"domains": domain, "target": target, "predictions": prediction, "metric": metric}
-    models, loss = measured_models([ComparedSource.of(text) for text in sources], table, **columns)
+    models, loss = models_of_sources(
+        [ComparedSource.of(text) for text in sources], table, **columns
+    )
     board = Leaderboard.of(
         models,
         loss,

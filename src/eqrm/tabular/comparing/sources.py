@@ -67,7 +67,7 @@ class ComparedSource:
         return inside if self.name is None or inside in CONSTANTS else f"{self.name}: {inside}"
 
 
-def measured_models(
+def models_of_sources(
     sources: Sequence[ComparedSource], table: str | None = None, **columns: Any
 ) -> tuple[dict[str, list[MeasuredRisks]], str]:
     """The risks of every model and training by name, and the loss that all were measured by.

@@ -68,7 +68,7 @@ demo: $(LIGHT) ## which model for the next domain? Coloured digits, then real fl
 	@echo "==> eqrm train flights --weather --order day (real; judged on later days)"
 	@$(BIN)/eqrm train flights --weather --order day --output demo-output/flights
 
-check: $(COMPILED) ## lint, format, types, import rules, doctests, reference pages, sizes, public names
+check: $(COMPILED) ## lint, format, types, import rules, doctests, reference pages, sizes
 	@$(MAKE) --no-print-directory -j 2 types rules
 
 types: $(COMPILED)  # one process here and one in the rules, for two cores
@@ -89,8 +89,6 @@ rules: $(COMPILED)
 	@$(BIN)/python scripts/build_promises.py --check
 	@echo "==> sizes"
 	@$(BIN)/python scripts/size.py --check
-	@echo "==> public names and options of commands, beside tests/record"
-	@$(BIN)/python scripts/record/recording.py --quick-check
 	@echo "==> doctests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest --quiet --doctest-modules --doctest-glob='*.md' --ignore-glob='**/triton_*.py' src studies README.md
 
@@ -101,7 +99,7 @@ coverage: $(COMPILED) ## the tests, and how much of the code they run: 93% at le
 	@$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --assert=plain --cov --cov-report= || \
 		{ $(BIN)/coverage html --quiet --directory coverage-output; $(DETAILS); exit 1; }
 
-record-check: $(COMPILED) ## commands, studies and public names give what tests/record holds; minutes
+record-check: $(COMPILED) ## commands and studies give what tests/record holds; minutes
 	@echo "==> record"
 	@$(BIN)/python scripts/record/recording.py --check --workers $(WORKERS) $(NAMES)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from tables import aligned, markdown
+from tables import markdown
 from torch import Tensor
 from world_training import Look, true_quantile
 from worlds import LinearWorld, LogisticWorld, World
@@ -16,33 +16,8 @@ from worlds import LinearWorld, LogisticWorld, World
 NOISE_AWARE = ("noise-aware memory", "noise-aware, sizes known")
 
 
-@dataclass(frozen=True)
-class Table:
-    """A title and rows of text."""
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def text(self) -> str:
-        """For the terminal."""
-        return f"{self.title}\n\n{aligned(self.header, self.rows)}"
-
-    def page(self) -> str:
-        """For the docs."""
-        return f"{self.title}\n\n{markdown(self.header, self.rows)}"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One claim, what was measured, and whether it holds."""
-
-    claim: str
-    measured: str
-    holds: bool
-
-    def __str__(self) -> str:
-        return f"{'PASS' if self.holds else 'FAIL'}  {self.claim}: {self.measured}"
+Claim = tuple[str, str, bool]
+"""What is claimed, what was measured, and whether it holds."""
 
 
 @dataclass
@@ -88,7 +63,12 @@ def plus_minus(values: Sequence[float], digits: int, scale: float = 1.0, sign: s
     return f"{rounded:{sign}.{digits}f} ± {error:.{digits}f}"
 
 
-def tracking_table(found: Sequence[WholeDomains]) -> Table:
+def titled(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table under its title."""
+    return f"{title}\n\n{markdown(header, rows)}"
+
+
+def tracking_table(found: Sequence[WholeDomains]) -> str:
     """How well memory and batch know the quantile while training."""
     rows = []
     for kind in found:
@@ -104,16 +84,17 @@ def tracking_table(found: Sequence[WholeDomains]) -> Table:
                 f"{max(kind.gradient_errors):.1e}",
             ]
         )
-    return Table(
+    header = ["world", "memory, worst", "memory, RMS", "batch, RMS", "batch, bias"]
+    return titled(
         "Whole domains: errors of the .9-quantile in % of that over all domains, at the same "
         "parameters, while training, after the first epoch; and the error of the gradient "
         "averaged over an epoch at ERM's optimum",
-        ["world", "memory, worst", "memory, RMS", "batch, RMS", "batch, bias", "gradient, worst"],
+        [*header, "gradient, worst"],
         rows,
     )
 
 
-def whole_table(kind: WholeDomains) -> Table:
+def whole_table(kind: WholeDomains) -> str:
     """What was learned from whole domains."""
     rows = []
     for method, quantiles in kind.learned.quantiles.items():
@@ -127,10 +108,10 @@ def whole_table(kind: WholeDomains) -> Table:
             ]
         )
     header = ["trained with", "true .9-quantile", "against full batch, %", *kind.coefficients]
-    return Table(f"Whole domains, {kind.name} world: unseen domains", header, rows)
+    return titled(f"Whole domains, {kind.name} world: unseen domains", header, rows)
 
 
-def few_table(learned: Learned) -> Table:
+def few_table(learned: Learned) -> str:
     """What was learned from few examples per visit."""
     rows = []
     for method, quantiles in learned.quantiles.items():
@@ -148,7 +129,7 @@ def few_table(learned: Learned) -> Table:
             ]
         )
     header = ["trained with", "true .9-quantile", "below ln 2", "gap closed"]
-    return Table(
+    return titled(
         "A few examples per visit, logistic world: unseen domains",
         [*header, "stable", "unstable", "|β|"],
         rows,
@@ -163,59 +144,50 @@ def gap_closed(learned: Learned, method: str) -> float:
     return (plain - own) / (plain - full)
 
 
-def whole_verdicts(kind: WholeDomains) -> list[Verdict]:
+def whole_verdicts(kind: WholeDomains) -> list[Claim]:
     """The claims about whole domains in one kind of world."""
     worst = max(abs(look.memory) for look in kind.looks)
     gradient = max(kind.gradient_errors)
     lower, error = mean_and_error(kind.learned.differences("memory", "batch only"))
     to_full = max(map(abs, kind.learned.differences("memory", "full batch")))
-    where = kind.name
-    verdicts = [
-        Verdict(
-            f"{where}: memory within 2% while training", f"worst {100 * worst:.2f}%", worst < 0.02
-        ),
-        Verdict(
-            f"{where}: gradient over an epoch equals the full one to 1e-6",
+    claims = [
+        ("memory within 2% while training", f"worst {100 * worst:.2f}%", worst < 0.02),
+        (
+            "gradient over an epoch equals the full one to 1e-6",
             f"worst {gradient:.1e}",
             gradient <= 1e-6,
         ),
-        Verdict(
-            f"{where}: lower true .9-quantile with the memory than without, by 2 standard errors",
+        (
+            "lower true .9-quantile with the memory than without, by 2 standard errors",
             f"{100 * lower:+.2f}% ± {100 * error:.2f}",
             lower + 2.0 * error < 0.0,
         ),
-        Verdict(
-            f"{where}: within .5% of full-batch training",
-            f"worst {100 * to_full:.2f}%",
-            to_full < 5e-3,
-        ),
+        ("within .5% of full-batch training", f"worst {100 * to_full:.2f}%", to_full < 5e-3),
     ]
     if kind.name == LinearWorld.name:
         batches = torch.cat([look.batches for look in kind.looks])
         rms = float(batches.square().mean().sqrt())
-        verdicts.append(
-            Verdict(f"{where}: a batch alone is off by over 10%", f"RMS {rms:.0%}", rms > 0.1)
-        )
-    return verdicts
+        claims.append(("a batch alone is off by over 10%", f"RMS {rms:.0%}", rms > 0.1))
+    return [(f"{kind.name}: {claim}", measured, holds) for claim, measured, holds in claims]
 
 
-def few_verdicts(learned: Learned) -> list[Verdict]:
+def few_verdicts(learned: Learned) -> list[Claim]:
     """The claims about few examples per visit."""
-    verdicts = []
+    claims = []
     for method in NOISE_AWARE:
         closed = gap_closed(learned, method)
         margins = [LogisticWorld.constant_risk - q for q in learned.quantiles[method]]
         margin, error = mean_and_error(margins)
-        verdicts += [
-            Verdict(
+        claims += [
+            (
                 f"few examples: {method} closes half of the gap between plain and full batch",
                 f"{closed:.0%}",
                 closed >= 0.5,
             ),
-            Verdict(
+            (
                 f"few examples: {method} learns more than the constant, by 10 standard errors",
                 f"{margin:.4f} ± {error:.4f} below ln 2",
                 margin > 10.0 * error,
             ),
         ]
-    return verdicts
+    return claims

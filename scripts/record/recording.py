@@ -1,6 +1,6 @@
 """The record of what must not change by accident: written, or compared with what there is now.
 
-    python scripts/record/recording.py [NAME ...] [--check | --quick-check]
+    python scripts/record/recording.py [NAME ...] [--check]
 
 Without an option, tests/record/ is written anew and git shows what changed; ``--check`` writes
 nothing and fails when something differs (``make record`` and ``make record-check``).
@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from comparing import Difference, differences
-from public_names import ROOT
-from running import QUICK, entries, made
+from running import ROOT, entries, made
 
 RECORD = ROOT / "tests" / "record"
 PATHS = [str(ROOT / "src"), str(ROOT), str(ROOT / "scripts" / "record")]
@@ -175,17 +174,14 @@ def main(given: list[str] | None = None) -> int:
         "names", nargs="*", metavar="NAME", help="files of the record, without .txt"
     )
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
-    parser.add_argument("--quick-check", action="store_true", help="compare what takes seconds")
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args(given)
     known = list(entries())
     unknown = [name for name in arguments.names if name not in known]
     if unknown:
         parser.error(f"{', '.join(unknown)}: not in the record, which has {', '.join(known)}")
-    names = arguments.names or (list(QUICK) if arguments.quick_check else known)
-    if arguments.check or arguments.quick_check:
-        return check(names, arguments.workers)
-    return write(names, arguments.workers)
+    act = check if arguments.check else write
+    return act(arguments.names or known, arguments.workers)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from plain_text import as_text, json_text, masked, shortened
-from public_names import ROOT, names_text, options_text
 from scenes import SCENES, Scene
 from small_tables import TABLES
 
+ROOT = Path(__file__).resolve().parents[2]
 PROGRESS = re.compile(r"\d+ of \d+ runs finished, .*(waiting|running|left)|\d+ s: ")
 NOT_RESULTS = ("version", "cost", "timings")
 """Of ``results.json``: other on every machine."""
@@ -48,8 +48,6 @@ VARYING = {
     "linear-sem": r'(?<="chosen": ")1-e\^-10+',  # levels whose errors are equal
 }
 """What differs between processors in the results of a study, with the reason."""
-QUICK = {"public-names": names_text, "command-options": options_text}
-"""What takes seconds: ``make check`` compares it."""
 
 
 def typed(command: str) -> tuple[int, str]:
@@ -146,7 +144,7 @@ def entries() -> dict[str, Callable[[], str]]:
     """What makes each file of the record, by its name."""
     found = {f"{STUDY}{name}": partial(study_text, name) for name in OFFLINE_STUDIES}
     found |= {name: partial(scene_text, scene) for name, scene in SCENES.items()}
-    return {name: found[name] for name in LONG} | found | QUICK
+    return {name: found[name] for name in LONG} | found
 
 
 def made(name: str) -> str:

@@ -209,7 +209,7 @@ SCENES = {
             "eqrm sweep status sweep",
             "eqrm sweep run sweep {sweep/runs/*}",
             "eqrm table sweep",
-            "eqrm table sweep --rule training-domain --levels .5,.9 --format markdown --selected",
+            "eqrm table sweep --rule training-domain --quantiles .9 --format markdown --selected",
             "eqrm table sweep --rule oracle --metric risk --format latex",
             "eqrm table sweep --rule quantile --output sweep.csv",
             "eqrm table sweep --rule training-domain --output sweep.md",

@@ -1,4 +1,4 @@
-"""One name and one default per concept: the table in docs/words.md against all public signatures."""
+"""One name and one default per concept: docs/words.md against all public signatures."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import importlib
 import inspect
 import re
 import runpy
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from architecture.test_layout import REPOSITORY
-
 import eqrm
+from architecture.test_layout import REPOSITORY
+from eqrm.sweeps.plan import SweepPlan
+from eqrm.sweeps.table_runs import TableRunConfig
 from eqrm.tabular.plan import TrainingPlan
+from eqrm.training.runs.config import RunConfig
 
 PAGE = REPOSITORY / "docs" / "words.md"
-OPTIONS = REPOSITORY / "tests" / "record" / "command-options.txt"
+COMMANDS = REPOSITORY / "docs" / "reference" / "commands.md"
 
 
 def table() -> Iterator[tuple[str, str, set[str]]]:
@@ -75,11 +78,24 @@ def signatures() -> Iterator[tuple[str, inspect.Parameter]]:
                 yield from ((where, parameter) for parameter in found)
 
 
-def test_no_public_signature_has_a_second_name_or_default() -> None:
+def configured() -> Iterator[tuple[str, inspect.Parameter]]:
+    """Every field of the configuration of a run, of a table's and of a sweep."""
+    waiting, seen = [RunConfig, TableRunConfig, SweepPlan], set()
+    while waiting:
+        kind = waiting.pop()
+        seen.add(kind)
+        fields = inspect.signature(kind).parameters.values()
+        yield from ((kind.__name__, field) for field in fields)
+        hints = typing.get_type_hints(kind).values()
+        parts = [part for hint in hints for part in (hint, *typing.get_args(hint))]
+        waiting += [p for p in parts if dataclasses.is_dataclass(p) and p not in seen]
+
+
+def test_no_public_signature_or_configuration_has_a_second_name_or_default() -> None:
     words, allowed = list(table()), exceptions()
     assert len(words) >= 15
     wrong, used = [], set()
-    for where, parameter in signatures():
+    for where, parameter in (*signatures(), *configured()):
         for word, default, others in words:
             if parameter.name in others:
                 wrong.append(f"{where}: {parameter.name} instead of {word}")
@@ -98,7 +114,7 @@ def test_no_public_signature_has_a_second_name_or_default() -> None:
 
 def test_no_option_of_a_command_has_a_second_name() -> None:
     others = {f"--{each}" for _, _, named in table() for each in named}
-    found = set(re.findall(r"--[\w-]+", OPTIONS.read_text(encoding="utf-8")))
+    found = set(re.findall(r"--[\w-]+", COMMANDS.read_text(encoding="utf-8")))
     assert found & {each.replace("_", "-") for each in others} == set()
 
 

@@ -79,7 +79,7 @@ def test_files_are_written_in_the_format_of_their_name(
         (["--output", "tables.pdf"], "The format of tables.pdf is not known by its name"),
         (["--metric", "f1"], "metric"),
         (["--alpha", "2"], "--alpha must be a level"),
-        (["--levels", "x"], "--levels must be a level"),
+        (["--quantiles", "x"], "--quantiles must be a level"),
         (["--checkpoints", "first"], "checkpoint rule"),
     ],
 )

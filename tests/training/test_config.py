@@ -54,7 +54,7 @@ def test_phases_take_from_the_run_what_they_leave_out() -> None:
 
 def test_written_back_it_is_the_same_run() -> None:
     content = changed(
-        training__early_stopping={"level": "1-e^-20", "patience": 2},
+        training__early_stopping={"alpha": "1-e^-20", "patience": 2},
         training__evaluate_every=2,
         data__validation=["d2"],
         objective__memory={"averaging": 0.3, "denoise": True},
@@ -102,10 +102,10 @@ def test_written_back_it_is_the_same_run() -> None:
             "validation_examples must be None or a number strictly between",
         ),
         (
-            {"training__early_stopping": {"level": 0.9}, "training__evaluate_every": 1},
+            {"training__early_stopping": {"alpha": 0.9}, "training__evaluate_every": 1},
             "early_stopping watches validation",
         ),
-        ({"training__early_stopping": {"level": 1.5}}, "training.early_stopping: .*1.5"),
+        ({"training__early_stopping": {"alpha": 1.5}}, "training.early_stopping: .*1.5"),
     ],
 )
 def test_wrong_configurations_are_refused_by_reading_them(change, message) -> None:  # type: ignore[no-untyped-def]

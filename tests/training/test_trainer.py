@@ -187,7 +187,7 @@ def test_early_stopping_ends_with_the_weights_of_the_best_evaluation(
 ) -> None:
     data = regression(6)
     parts = data.splits(validation=["d4", "d5"])
-    rule = EarlyStopping(level=level, patience=3)
+    rule = EarlyStopping(alpha=level, patience=3)
     trained = trainer(
         data=parts.train,
         phases=[Phase("erm", 10, 0.02), Phase("eqrm", 400, 0.1)],

@@ -55,9 +55,9 @@ def table(
             "--pooled",
         ),
     ] = False,
-    levels: Annotated[
+    quantiles: Annotated[
         list[str] | None,
-        option(f"Levels of the quantile tables (default: 0, .25, .5, .75, .9, .99, 1). {SEVERAL}"),
+        option(f"Quantiles in the tables (default: 0, .25, .5, .75, .9, .99, 1). {SEVERAL}"),
     ] = None,
     published: Annotated[
         bool, option("Show the paper's numbers beside those of the sweep.")
@@ -85,19 +85,19 @@ def table(
     from eqrm.sweeps.tables.grid import planned_places
     from eqrm.sweeps.tables.tabulating import LEVELS, TableSettings, sweep_tables
 
-    asked = separated(levels or [])
+    asked = separated(quantiles or [])
     names = separated(rule or []) or SELECTION_RULES
     chosen = [partial(_rule, name, alpha, checkpoints, metric, pooled) for name in names]
     check_all(
         lambda: _format(as_format, output),
         lambda: None if output is None else refuse_unwritable(output),
-        *(partial(parsed_level, level, "--levels") for level in asked),
+        *(partial(parsed_level, level, "--quantiles") for level in asked),
         lambda: TableSettings(metric, pooled=pooled),
         lambda: parsed_level(alpha),
         *chosen,
     )
     write = FORMATS[_format(as_format, output)]
-    at = [str(parsed_level(level, "--levels")) for level in asked]
+    at = [str(parsed_level(level, "--quantiles")) for level in asked]
     settings = TableSettings(metric, at or LEVELS, published, pooled)
     rules = dict(rule() for rule in chosen)
     found = sweep_tables(sweep_records(folder), rules, settings, planned_places(folder))

@@ -289,7 +289,7 @@ class Trainer:
                 self.board.add(state.step, risks.curves())
                 bar.evaluated(risks)
                 if watch is not None and risks.split == watch.rule.split and in_last_phase:
-                    level = watch.rule.level
+                    level = watch.rule.alpha
                     watched = risks.mean if level is None else risks.quantile(level)
                     watch.look(state.step, watched, state.predictor)
 

@@ -46,19 +46,19 @@ of a run, and what its checkpoints say of it, stay as they were."""
 class EarlyStopping:
     """When to stop: after ``patience`` evaluations in a row without improvement.
 
-    What must fall by ``smallest_gain`` is the quantile at ``level`` (None: the mean) of the risk
+    What must fall by ``smallest_gain`` is the ``alpha``-quantile (None: the mean) of the risk
     over the domains of ``split``. Only the last phase is watched: burn-in must not end a run before
     its objective began. The weights of the best evaluation are those that the run ends with.
     """
 
-    level: Level | float | str | None = 0.9
+    alpha: Level | float | str | None = 0.9
     patience: int = ruled(5, COUNT)
     split: str = "validation"
     smallest_gain: float = ruled(0.0, NON_NEGATIVE)
 
     def __post_init__(self) -> None:
-        if self.level is not None:
-            object.__setattr__(self, "level", Level.of(self.level))
+        if self.alpha is not None:
+            object.__setattr__(self, "alpha", Level.of(self.alpha))
         check_fields(self)
 
 

@@ -120,7 +120,7 @@ def test_quantile_tables_are_of_all_held_out_domains_of_a_trial() -> None:
             measured = checkpoint(0, validation_risks=kept, test_risks=test)
             runs.append(record(measured, held_out=tuple(half), trial=trial))
     rules = {"quantile": QuantileSelection()}
-    table = only(sweep_tables(runs, rules, TableSettings(levels=(0, 0.9, 1))), "quantiles")
+    table = only(sweep_tables(runs, rules, TableSettings(quantiles=(0, 0.9, 1))), "quantiles")
     # risks 1…10 and 3…30: means 5.5 and 16.5, smallest 1 and 3, .9-quantiles 9 and 27
     assert table.columns == ("mean", "0", "0.9", "1")
     cells = table.rows[0].cells

@@ -43,7 +43,7 @@ from eqrm.sweeps.tables.published import AVERAGE, with_published
 from eqrm.text import counted, listed
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
-"""The levels of the paper's quantile tables."""
+"""The quantiles of the paper's tables."""
 INTERVAL_COLUMNS = ("domains", "mean", "95% low", "95% high")
 CONFIDENCE = 0.95
 
@@ -59,7 +59,7 @@ class TableSettings:
     """
 
     metric: str | None = None
-    levels: Sequence[float | str] = LEVELS
+    quantiles: Sequence[float | str] = LEVELS
     published: bool = True
     pooled: bool = False
 
@@ -67,7 +67,7 @@ class TableSettings:
         check_all(
             lambda: self.metric is None or one_of(self.metric, METRICS, "metric"),
             lambda: refuse_pooled_risk(self.metric, self.pooled),
-            *(partial(Level.of, level) for level in self.levels),
+            *(partial(Level.of, level) for level in self.quantiles),
         )
 
 
@@ -105,7 +105,7 @@ class _Tabulated:
         self, grid: DatasetGrid, name: str, rule: SelectionRule, settings: TableSettings
     ) -> None:
         self.grid, self.name, self.settings = grid, name, settings
-        self.levels = [Level.of(level) for level in settings.levels]
+        self.levels = [Level.of(level) for level in settings.quantiles]
         self.metric = settings.metric or _metric_of(grid)
         judged_by_risk = rule.metric == ACCURACY and self.metric == RISK
         self.rule = replace(rule, metric=RISK) if judged_by_risk else rule

@@ -111,7 +111,7 @@ def fit_each(moments: DomainMoments) -> dict[str, tuple[Floats, str]]:
     }
     chosen = {"ERM": (LinearERM(fit_intercept=False).fit(moments).coef_, "")}
     for name, (found, settings) in candidates.items():
-        risks = [float(held_out.risks(each)) for each in found]
+        risks = [held_out.risks(each).item() for each in found]
         best = risks.index(min(risks))
         chosen[name] = (found[best], settings[best])
     return chosen

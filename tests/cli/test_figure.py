@@ -38,4 +38,4 @@ def test_the_marked_quantile_is_scipys(tmp_path: Path, capsys: pytest.CaptureFix
 def test_risks_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "risks.txt"
     file.write_text("0.1\n0.2\n0.4, 0.8\n", encoding="utf-8")
-    assert figure.read_risks(str(file)).tolist() == [0.1, 0.2, 0.4, 0.8]
+    assert figure.read_risks(str(file)) == [0.1, 0.2, 0.4, 0.8]

@@ -42,7 +42,7 @@ CASES = (
     Case("eqrm", {"alpha": 0.9}),
     Case("eqrm", {"alpha": 0.9, "distribution": "gaussian"}, label="eqrm-gaussian"),
     Case("eqrm", {"distribution": "lognormal"}, label="eqrm-lognormal"),
-    Case("superquantile"),
+    Case("superquantile", {"alpha": 0.75}),
     Case("superquantile", {"distribution": "kde"}, label="superquantile-kde"),
     Case("groupdro", {"step_size": 0.1}, counts_absent=True),
     Case("vrex", {"penalty_weight": 1.0}),

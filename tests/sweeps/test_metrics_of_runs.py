@@ -156,14 +156,14 @@ def test_intervals_over_domains_are_those_of_the_evaluation() -> None:
     names = np.repeat([f"d{i:02d}" for i in range(50)], 20)
     labels, scores = generator.integers(0, 2, 1000), generator.random(1000)
     wanted = eqrm.evaluate(metric="roc-auc", domains=names, target=labels, predictions=scores)
-    own = wanted.metrics["predictor"]
+    own = wanted.metrics["model"]
     values = {str(d): each.value for d, each in zip(own.domains, own.values, strict=True)}
     test = {d: value for d, value in values.items() if value is not None}
     found = record(measured(test=test, metric="roc-auc"), held_out=tuple(test))
     rules = {"training-domain": TrainingDomainValidation(metric="roc-auc")}
     tables = sweep_tables([found], rules, TableSettings(metric="roc-auc")).tables
     (table,) = [table for table in tables if table.kind == "roc-auc-over-domains"]
-    expected = wanted.means()["predictor"]
+    expected = wanted.means()["model"]
     shown = [cell.value for cell in table.rows[0].cells]
     assert shown[0] == len(test)
     assert shown[1:] == pytest.approx([expected.value, expected.low, expected.high], rel=1e-12)

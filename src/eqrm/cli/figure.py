@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from eqrm.checks import one_of
 from eqrm.cli.commands import inner_level, option, say
@@ -52,14 +51,14 @@ def figure(
     plots.save_figure(draw(kde, level), output)
     say(
         f"Wrote {output}. The largest of {len(values)} measured risks is "
-        f"{float(values.max()):.4g}. The kernel density estimate puts the {level}-quantile of the "
+        f"{max(values):.4g}. The kernel density estimate puts the {level}-quantile of the "
         f"risk of a new domain at {float(kde.quantile(level)):.4g}: an estimate, not a bound "
         "(eqrm plan says how many domains a bound takes)."
     )
 
 
-def read_risks(text: str) -> NDArray[np.float64]:
-    """Read risks from a list of numbers or from a file of them: shape (m,), float64."""
+def read_risks(text: str) -> list[float]:
+    """Read risks from a list of numbers or from a file of them."""
     words = text.replace(",", " ").split()
     if not all(map(_is_number, words)) and Path(text).is_file():
         try:
@@ -72,8 +71,8 @@ def read_risks(text: str) -> NDArray[np.float64]:
             "--risks must be numbers separated by commas or spaces, or a file of them, got "
             f"{wrong or text!r}."
         )
-    risks = np.array([float(word) for word in words])
-    if np.isfinite(risks).all() and not np.ptp(risks / 2.0) < 0.5e300:
+    risks = [float(word) for word in words]
+    if all(map(math.isfinite, risks)) and not max(risks) / 2.0 - min(risks) / 2.0 < 0.5e300:
         raise DomainDataError("The risks differ by too many orders of magnitude to be drawn.")
     return risks
 

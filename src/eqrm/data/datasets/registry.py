@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from eqrm.checks import COUNT, FLAG, FRACTION, SEED, integer, optional
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
-from eqrm.errors import SettingError
+from eqrm.errors import MissingExtraError, SettingError, naming_torch
 from eqrm.files.plain import read_as
 from eqrm.files.yaml_text import read_yaml
 from eqrm.registry import Place, Registry
@@ -74,7 +74,11 @@ def dataset_settings(name: str) -> dict[str, Any]:
 
 def dataset_description(name: str) -> str:
     """The first sentence about how a dataset is read."""
-    text = inspect.getdoc(DATASETS.load(name)) or ""
+    try:
+        with naming_torch("It"):
+            text = inspect.getdoc(DATASETS.load(name)) or ""
+    except MissingExtraError as error:
+        return str(error)
     return " ".join(text.split("\n\n")[0].replace("``", "").split())
 
 
@@ -89,8 +93,9 @@ def dataset(name: str, root: str | os.PathLike[str] | None = None, **settings: A
     >>> dataset("flights")
     DomainData(327,346 examples, 365 domains)
     """
-    found = raw_dataset(name, root, **settings)
-    return TablePreprocessor.fit(found).encode(found) if isinstance(found, Table) else found
+    with naming_torch(f"The dataset {name!r} as tensors"):
+        found = raw_dataset(name, root, **settings)
+        return TablePreprocessor.fit(found).encode(found) if isinstance(found, Table) else found
 
 
 def raw_dataset(

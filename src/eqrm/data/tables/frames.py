@@ -101,7 +101,7 @@ def number_matrix(frame: Any, names: Sequence[Any]) -> NDArray[np.float64]:
 def _numbers(frame: Any, name: Any) -> NDArray[np.float64]:
     values = _stored(frame, name)
     try:
-        if hasattr(values, "to_numpy") and hasattr(values, "iloc"):  # pandas' NA is not a number
+        if hasattr(values, "iloc") and hasattr(values.dtype, "na_value"):  # pandas' NA
             values = values.to_numpy(na_value=np.nan)
         array = in_memory(values)
         if array.dtype.kind in "mM":

@@ -224,6 +224,7 @@ def certificate_to_watch(
         places.sort(key=times.__getitem__)
     risks = tuple(float(measured.risks[place]) for place in places)
     found = quantile_bound(risks, asked["alpha"], asked["confidence"], dependence)
+    found = replace(found, proven=not evaluation.cross_fitted)
     return WatchedCertificate(
         certificate=found,
         settings=replace(settings, **{**asked, "alpha": found.alpha}),

@@ -133,7 +133,7 @@ class Spread:
         self.std = float(dnrm2(spread)) / math.sqrt(len(spread) - 1)
         self.size = math.hypot(self.std, smoothing)
         self.freedom = len(spread) - 1
-        self.slope = spread / self.freedom / self.size if self.size > 0.0 else 0.0 * spread
+        self.slope = spread / self.size / self.freedom if self.size > 0.0 else 0.0 * spread
 
     def curvature(self, slopes: Array) -> Array:
         """Σ(∇R_e−∇R̄)(∇R_e−∇R̄)ᵀ/((m−1)s) − ∇s∇sᵀ/s."""

@@ -123,3 +123,13 @@ def test_the_verdict_is_printed_even_if_the_page_cannot_be_written(
     told = capsys.readouterr()
     assert "Broken: 5 of 5" in told.out
     assert "disk is full" in told.err
+
+
+def test_a_cross_fitted_bound_is_not_called_proven(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(Path(evaluation(tmp_path, days(0, 60), "ev.json")).read_text())
+    path = tmp_path / "cross.json"
+    path.write_text(json.dumps({**content, "cross_fitted": True}))
+    assert watch(tmp_path / "s", "--start", str(path), *COLUMNS) == 0
+    assert "Cross-fitted bound, checked by simulation and not proven" in capsys.readouterr().out

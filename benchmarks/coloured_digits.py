@@ -61,7 +61,8 @@ def measured(number: int) -> Outcome:
     for seed in range(1, number + 1):
         training = train_prepared(prepare(coloured_digits(seed=seed), None, PLAN), PLAN)
         decision, fresh = training.decision, on_fresh_sources(training, seed)
-        decisions[f"{decision.chosen}, {decision.sureness.value}"] += 1
+        sure = decision.sureness.value if decision.sureness else "nothing to compare"
+        decisions[f"{decision.chosen}, {sure}"] += 1
         names = {name: name for name in training.models}
         for called, name in {PLAIN: decision.plain, CHOSEN: decision.chosen, **names}.items():
             found, expected = fresh[name], training.evaluation[name].risks

@@ -22,7 +22,7 @@ def answers(folder: Path) -> list[str]:
     frame = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "hospital": hospital, "ill": ill})
     trained = eqrm.train(frame, "ill", "hospital", alpha=0.8, model="linear", output=folder)
     change: float = trained.decision.change
-    expected: Certificate | None = trained.expected.bound
+    expected: Certificate | None = trained.expected
     predictions: pd.DataFrame = trained.predict(frame)
     saved = eqrm.load(folder / "evaluation.json", eqrm.Evaluation)
     bound: float = saved.certificate(0.8).bound

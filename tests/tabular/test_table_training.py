@@ -121,12 +121,12 @@ def test_skill_is_scikit_learns() -> None:
 
 
 def test_a_model_has_one_quantile_in_all_tables(training: TableTraining) -> None:
-    """Harrell–Davis estimates; that of a chosen model is corrected for the choice."""
+    """Harrell–Davis estimates; that of a decision is corrected for the choice, and says so."""
     output = TrainingResult.of(training)
     place = [s.level for s in output.table.statistics].index(Level(0.9))
     lines = models_table(training).splitlines()
     rows = {line[2:].split("  ")[0]: line.split() for line in lines[1:]}
-    for name in ("logistic, plain", "logistic, recalibrated for 9 in 10"):
+    for name in (training.decision.chosen, "logistic, plain", "logistic, recalibrated for 9 in 10"):
         value = hdquantiles(training.evaluation[name].risks, [0.9])[0]
         assert output.table.cells[name][place].value == pytest.approx(value)
         assert f"{value:.3f}" in rows[name]
@@ -134,14 +134,15 @@ def test_a_model_has_one_quantile_in_all_tables(training: TableTraining) -> None
     assert decision.plain_quantile == pytest.approx(
         hdquantiles(training.evaluation[decision.plain].risks, [0.9])[0]
     )
-    assert f"{decision.quantile:.3f}" in rows[decision.chosen]
+    assert f"{decision.quantile:.3f}" not in rows[decision.chosen]
+    assert "corrected for choosing by them" in lines[-1]
     assert f"{training.evaluation[decision.chosen].risks.mean():.3f}" in rows[decision.chosen]
     assert f"{training.evaluation[decision.chosen].risks.max():.3f}" in rows[decision.chosen]
 
 
 def test_the_words_say_what_the_numbers_say(training: TableTraining) -> None:
     words, decision = told(training), training.decision
-    assert decision.level == Level(0.9)
+    assert decision.alpha == Level(0.9)
     assert decision.chosen == "logistic, trained for 9 in 10"  # the slope differs between domains
     assert decision.sureness.value == "clear"
     assert "Use: logistic, trained for 9 in 10 (clearly better than logistic, plain:" in words
@@ -187,7 +188,7 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
     assert set(found.models) == {"logistic, plain", name}
     largest = found.evaluation[name].risks.max()
     assert f"Use: {name} (as asked for) the worst of 30 domains at {largest:.3f}" in told(found)
-    assert "no number of domains bounds the largest possible risk" in told(found)
+    assert "none is possible for the worst of all new domains; certify" in told(found)
     written(found, tmp_path / "out")
     file = "logistic-trained-for-the-worst.safetensors"
     model = load_table_model(tmp_path / "out" / "models" / file)

@@ -240,7 +240,7 @@ def test_fits_of_cross_fitting_are_counted() -> None:
 def test_one_level_or_several() -> None:
     frame, plain = hospitals(number=12), {"surrogate": "eqrm", "model": "linear"}
     found = eqrm.train(frame, "ill", "hospital", alpha=0.75, **plain)
-    assert [each.level.alpha for each in found.decisions] == [0.75]
+    assert [each.alpha.alpha for each in found.decisions] == [0.75]
     with pytest.raises(SettingError, match=r"(?s)levels.*alpha"):
         eqrm.train(frame, "ill", "hospital", levels=0.9)
 

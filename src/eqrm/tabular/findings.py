@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,61 +23,44 @@ ALL_BUT_PERFECT = 0.9995
 """An AUC or R² from which on predictions are too good to be true."""
 
 
-@dataclass(frozen=True)
-class Expectation:
+def stated(
+    evaluation: Evaluation, decision: Decision, confidence: float, model: str | None = None
+) -> Certificate | str:
     """A bound on the risk that a share α of new domains has at most, or why there is none.
 
     The bound is one whose assumption the data do not reject: for domains that resemble those next
-    to them in time it is the bound for spells.
+    to them in time it is the bound for spells. It is of the chosen model unless another is named.
     """
-
-    bound: Certificate | None
-    refusal: str = ""
-    dependent: bool = False
-    before: float | None = None
-    """The bound itself, where it was raised."""
-
-
-def expectation(
-    evaluation: Evaluation, model: str, level: Level, confidence: float, several: str
-) -> Expectation:
-    """What to expect of a new domain, by the risks of a model on domains it has not seen.
-
-    ``several`` is what domains are called.
-    """
-    tested = in_time_test(evaluation, model)
+    name, level, several = model or decision.chosen, decision.alpha, plural(decision.domain)[1]
+    tested = in_time_test(evaluation, name)
     try:
         if tested is None or tested.rejected is None:
-            return Expectation(evaluation.certificate(level, confidence, model=model))
+            return evaluation.certificate(level, confidence, model=name)
         if tested.rejected == "trend":
-            return Expectation(None, "the risk changes over time", dependent=True)
-        found = evaluation.in_time(spells=True, alpha=level, confidence=confidence, model=model)[
-            "spells"
-        ]
-        if isinstance(found, Certificate):
-            return Expectation(found, dependent=True)
-        why = "their risks rise and fall in runs that are too long for one"
-        return Expectation(None, why, dependent=True)
-    except TooFewDomainsError as refusal:
-        if evaluation.nesting is None and 0.0 < refusal.needed < math.inf:
-            return Expectation(None, f"it takes at least {refusal.needed:,.0f} {several}")
-        return Expectation(None, shortened(str(refusal), 160))
-    except LevelError as refusal:
-        return Expectation(None, shortened(str(refusal), 160))
+            return "the risk changes over time"
+        bounds = evaluation.in_time(spells=True, alpha=level, confidence=confidence, model=name)
+        if isinstance(found := bounds["spells"], Certificate):
+            return found
+        return "their risks rise and fall in runs that are too long for one"
+    except (TooFewDomainsError, LevelError) as refusal:
+        if level == Level(1.0):
+            return f"none is possible for the worst of all new {several}; certify a level below 1"
+        needed = getattr(refusal, "needed", math.inf)
+        if evaluation.nesting is None and 0.0 < needed < math.inf:
+            return f"it takes at least {needed:,.0f} {several}"
+        return shortened(str(refusal), 160)
 
 
-def expected_of(evaluation: Evaluation, decision: Decision, confidence: float) -> Expectation:
+def expected_of(evaluation: Evaluation, decision: Decision, confidence: float) -> Certificate | str:
     """What to expect of the chosen model by cross-fitted risks.
 
     The estimate is corrected for having been chosen by these risks, the bound is not: it is raised
     to the estimate where that is higher.
     """
-    several = plural(decision.domain)[1]
-    found = expectation(evaluation, decision.chosen, decision.level, confidence, several)
-    if found.bound is None or found.bound.bound >= decision.quantile:
+    found = stated(evaluation, decision, confidence)
+    if isinstance(found, str) or found.bound >= decision.quantile:
         return found
-    raised = replace(found.bound, bound=decision.quantile)
-    return replace(found, bound=raised, before=found.bound.bound)
+    return replace(found, bound=decision.quantile, method=f"{found.method}, raised to the estimate")
 
 
 def in_time_test(evaluation: Evaluation, model: str) -> ExchangeabilityTest | None:
@@ -122,7 +105,7 @@ def minded_of(training: TableTraining) -> list[str]:
 
 def _guessing(training: TableTraining, decision: Decision) -> list[str]:
     """Where a constant has a lower quantile: in which domains the model is worse than guessing."""
-    judged, level = training.evaluation, decision.level
+    judged, level = training.evaluation, decision.alpha
     lower = {
         name: smooth_quantile(judged[name].risks, level)
         for name in training.constants

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from eqrm.checks import one_of
 from eqrm.data.tables.frames import data_frame
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES, Evaluation
+from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import SMOOTH
 from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
 from eqrm.evaluation.presenting.report import write_report
@@ -24,8 +25,8 @@ from eqrm.files.writing import whole_file, whole_files, write_text
 from eqrm.level import Level
 from eqrm.markup import lines_in_html
 from eqrm.tabular.choosing.candidates import ForeignModel
-from eqrm.tabular.choosing.decision import Decision, plural
-from eqrm.tabular.findings import Expectation, expectation, expected_of
+from eqrm.tabular.choosing.decision import Decision
+from eqrm.tabular.findings import expected_of, stated
 from eqrm.tabular.model import load_table_model, save_table_model
 from eqrm.tabular.output_folder import (
     LISTED,
@@ -72,7 +73,7 @@ def _risk_table(
     evaluation: Evaluation, decisions: Sequence[Decision], confidence: float
 ) -> RiskTable:
     """Quantiles at the trained levels, without one at 0.9, and the largest risk."""
-    own = [each.level for each in decisions if each.level != Level(1.0)] or [Level(0.9)]
+    own = [each.alpha for each in decisions if each.alpha != Level(1.0)] or [Level(0.9)]
     return evaluation.risk_table(
         [*own, Level(1.0)], [], confidence=confidence, worst=0, interpolation=SMOOTH
     )
@@ -84,9 +85,10 @@ class TrainingResult:
 
     Attributes:
         decision: what to use for the level closest to 0.9, instead of what, and how sure that is.
-        expected: a bound on the risk of new domains for it, by cross-fitted risks (``bound``, None
-            with a ``refusal`` where domains are too few).
+        expected: a bound on the risk of new domains for it, by cross-fitted risks (a
+            :class:`eqrm.evaluation.Certificate`, or None).
         certificate: the same by domains kept aside; None without them.
+        refusals: why there is no bound, by "expected" and "certificate".
         models: the chosen models and plain training, fitted to all domains.
         evaluation: the cross-fitted risks of all candidates that are shown, and of constants
             (:class:`eqrm.Evaluation`), with bounds, comparisons and tests.
@@ -122,7 +124,7 @@ class TrainingResult:
         decision, screen = training.decision, first_screen(training, confidence, source)
         about = summarised(
             training.evaluation,
-            decision.level if decision.level.alpha < 1.0 else Level(0.9),
+            decision.alpha if decision.alpha.alpha < 1.0 else Level(0.9),
             confidence,
             baseline=decision.plain,
             interpolation=SMOOTH,
@@ -144,21 +146,32 @@ class TrainingResult:
     @property
     def decision(self) -> Decision:
         """The decision on the level closest to 0.9."""
-        return min(self.decisions, key=lambda d: abs(d.level.alpha - 0.9))
+        return min(self.decisions, key=lambda d: abs(d.alpha.alpha - 0.9))
+
+    @cached_property
+    def _stated(self) -> dict[str, Certificate | str]:
+        given = self.decision, self._confidence
+        found = {"expected": expected_of(self.evaluation, *given)}
+        if self.kept_aside is not None:
+            found["certificate"] = stated(self.kept_aside, *given)
+        return found
 
     @property
-    def expected(self) -> Expectation:
+    def expected(self) -> Certificate | None:
         """What to expect of a new domain, for :attr:`decision`."""
-        return expected_of(self.evaluation, self.decision, self._confidence)
+        found = self._stated["expected"]
+        return None if isinstance(found, str) else found
 
     @property
-    def certificate(self) -> Expectation | None:
+    def certificate(self) -> Certificate | None:
         """What the domains that were kept aside prove, for :attr:`decision`."""
-        if self.kept_aside is None:
-            return None
-        decision = self.decision
-        given = decision.chosen, decision.level, self._confidence, plural(decision.domain)[1]
-        return expectation(self.kept_aside, *given)
+        found = self._stated.get("certificate", "")
+        return None if isinstance(found, str) else found
+
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Why there is no bound, by "expected" and "certificate"; not where none was asked for."""
+        return {name: found for name, found in self._stated.items() if isinstance(found, str)}
 
     def printed(self, folder: Path | None = None) -> str:
         """The part of the summary that the command prints; all of it once loaded."""
@@ -254,15 +267,14 @@ class TrainingResult:
         return [to / name for name in names]
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation, and ``training`` with decisions, expectation, certificate and table."""
-        told = self.expected, self.certificate
-        bounds = [None if e is None or e.bound is None else e.bound.to_dict() for e in told]
+        """The evaluation, and ``training`` with the properties of the same names."""
+        bounds = {"expected": self.expected, "certificate": self.certificate}
         return self.evaluation.to_dict() | {
             "training": {
                 "decision": self.decision.to_dict(),
                 "decisions": [each.to_dict() for each in self.decisions],
-                "expected": bounds[0],
-                "certificate": bounds[1],
+                **{name: found and found.to_dict() for name, found in bounds.items()},
+                "refusals": self.refusals,
                 "table": self.table.to_dict(),
             }
         }

@@ -64,7 +64,7 @@ class TableTraining:
     @property
     def decision(self) -> Decision:
         """The one on the headline level, the closest to 0.9."""
-        return min(self.decisions, key=lambda each: abs(each.level.alpha - 0.9))
+        return min(self.decisions, key=lambda each: abs(each.alpha.alpha - 0.9))
 
 
 def train_prepared(

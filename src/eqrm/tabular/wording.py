@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
 
 from eqrm.errors import Setting
-from eqrm.evaluation.inference.certificates import domains_needed
+from eqrm.evaluation.inference.certificates import Certificate, domains_needed
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.report.answer import Answer, Fact, level_label
@@ -17,7 +16,7 @@ from eqrm.evaluation.rounding import as_percent
 from eqrm.level import Level
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.choosing.decision import as_risk, plural, share_of
-from eqrm.tabular.findings import MOST_LISTED, Expectation, expectation, expected_of, minded_of
+from eqrm.tabular.findings import MOST_LISTED, expected_of, minded_of, stated
 from eqrm.tabular.training import TableTraining
 from eqrm.text import aligned, counted, one_line, typed
 
@@ -63,21 +62,22 @@ def opening(training: TableTraining, source: str = "") -> str:
 
 
 def models_table(training: TableTraining) -> str:
-    """A line per model, by the quantile, the chosen one marked and first; constants below."""
+    """A line per model, by the quantile, the chosen one marked and first; constants below.
+
+    All numbers are measured: that of a decision is corrected for the choice, which a line says.
+    """
     judged, decision = training.evaluation, training.decision
     models = [name for name in judged.models if name not in training.constants]
-    levels = sorted({*(d.level for d in training.decisions)})
+    levels = sorted({d.alpha for d in training.decisions})
     at = {name: [smooth_quantile(judged[name].risks, level) for level in levels] for name in models}
-    for each in training.decisions:
-        at[each.chosen][levels.index(each.level)] = each.quantile
-    place = levels.index(decision.level)
+    place = levels.index(decision.alpha)
     order = sorted(models, key=lambda n: (n != decision.chosen, at[n][place]))
     named = {name for each in training.decisions for name in (each.chosen, each.plain)}
     rest = [name for name in order if name not in named][: max(0, MOST_ROWS - len(named))]
     order = [name for name in order if name in named or name in rest]
     worst = [] if Level(1.0) in levels else ["worst"]
     kind = next(iter(training.skills[models[0]].named))
-    rows = [["", "average", *(level.quantile_in_words for level in levels), *worst, kind]]
+    rows = [["", "average", *(level.quantile_in_words for level in levels), *worst, kind, ""]]
     for name in order:
         risks = judged[name].risks
         numbers = [risks.mean(), *at[name], *(risks.max() for _ in worst)]
@@ -86,21 +86,20 @@ def models_table(training: TableTraining) -> str:
         lower = at[name][place] < at[decision.chosen][place]
         why = f"  {_why_not(training, name)}" if lower and not decision.asked else ""
         rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill, why])
-    if any(row[-1] for row in rows[1:]):
-        rows[0].append("")
-    else:
-        rows = [rows[0], *(row[:-1] for row in rows[1:])]
     constants = ", ".join(
-        f"{name} {as_risk(smooth_quantile(judged[name].risks, decision.level))}"
+        f"{name} {as_risk(smooth_quantile(judged[name].risks, decision.alpha))}"
         for name in training.constants
     )
-    goal = decision.level.quantile_in_words
-    return f"{aligned(rows)}\n  (without a model, {goal}: {constants})"
+    below = [f"  (without a model, {decision.alpha.quantile_in_words}: {constants})"]
+    own = [as_risk(at[d.chosen][levels.index(d.alpha)]) for d in training.decisions]
+    if own != [as_risk(d.quantile) for d in training.decisions]:
+        below.append("  (measured risks; the estimate above is corrected for choosing by them)")
+    return "\n".join([aligned(rows), *below])
 
 
 def _why_not(training: TableTraining, name: str) -> str:
     """Why a model with a lower quantile than the chosen one was not chosen."""
-    contest = training.contests.get(training.decision.level)
+    contest = training.contests.get(training.decision.alpha)
     mean = training.evaluation[name].risks.mean()
     for place, candidate in enumerate(contest.candidates if contest else ()):
         if contest and candidate.name == name and np.isclose(contest.risks[place].mean(), mean):
@@ -114,51 +113,51 @@ def expected(training: TableTraining, confidence: float) -> dict[str, str]:
     decision = training.decision
     several = plural(decision.domain)[1]
     found = expected_of(training.evaluation, decision, confidence)
-    told = {"Expect": _expected(training, found, confidence, decision.level)}
+    told = {"Expect": _expected(training, found, confidence)}
     if training.aside is not None:
-        aside = training.aside
-        proven = expectation(aside, decision.chosen, decision.level, confidence, several)
-        number = len(aside.domains)
-        kept = f"{number:,} {several} kept aside"
-        if proven.bound is None:
-            told["Certify"] = f"no certificate from {kept}: {proven.refusal}"
+        proven = stated(training.aside, decision, confidence)
+        kept = f"{len(training.aside.domains):,} {several} kept aside"
+        if isinstance(proven, str):
+            told["Certify"] = f"no certificate from {kept}: {proven}"
         else:
             of = "the same model fitted without them" if training.refitted else "this model"
-            kind = "approximate bound" if proven.dependent else "certificate"
+            kind = "approximate bound" if proven.approximate else "certificate"
             told["Proven"] = (
-                f"{share_of(decision.level)} similar new {several} at most "
-                f"{as_risk(proven.bound.bound, up=True)} "
+                f"{share_of(decision.alpha)} similar new {several} at most "
+                f"{as_risk(proven.bound, up=True)} "
                 f"({as_percent(confidence)} {kind} from {kept}, of {of})"
             )
     return told
 
 
-def _expected(training: TableTraining, found: Expectation, confidence: float, level: Level) -> str:
-    several = plural(training.decision.domain)[1]
-    if found.bound is None:
-        return f"no bound on the risk of new {several}: {found.refusal}"
-    enough = training.domains >= 2 * domains_needed(level.alpha, confidence)
+def _expected(training: TableTraining, found: Certificate | str, confidence: float) -> str:
+    decision = training.decision
+    several = plural(decision.domain)[1]
+    if isinstance(found, str):
+        return f"no bound on the risk of new {several}: {found}"
+    enough = training.domains >= 2 * domains_needed(decision.alpha.alpha, confidence)
     certify = (
         f"; {Setting('certify')} for a proven one" if enough and training.aside is None else ""
     )
     kind = "cross-fitted"
     if training.in_time:
         kind = f"judged by earlier {several}"
-    if found.dependent:
+    if found.approximate:
         kind += f", approximate, for {several} that resemble their neighbours in time"
-    bound = found.bound.bound
-    if found.before is not None:
-        kind += f", raised from {as_risk(found.before, up=True)} to the estimate"
-    guesses = {
-        name: expectation(training.evaluation, name, level, confidence, several).bound
-        for name in training.constants
+    bounds = {
+        name: each.bound
+        for name in (decision.chosen, *training.constants)
+        if isinstance(each := stated(training.evaluation, decision, confidence, name), Certificate)
     }
-    known = [(each.bound, name) for name, each in guesses.items() if each is not None]
-    lowest, guess = min(known, default=(math.inf, ""))
-    above = f", above the {as_risk(lowest)} of the {guess}" if lowest < bound else ""
-    risk = f"{as_risk(bound, up=True)}{above}"
+    before = bounds.pop(decision.chosen)
+    if before < found.bound:
+        kind += f", raised from {as_risk(before, up=True)} to the estimate"
+    guess = min(bounds, key=bounds.__getitem__, default="")
+    lower = guess and bounds[guess] < found.bound
+    above = f", above the {as_risk(bounds[guess])} of the {guess}" if lower else ""
     return (
-        f"{share_of(level)} similar new {several} at most {risk} "
+        f"{share_of(decision.alpha)} similar new {several} at most "
+        f"{as_risk(found.bound, up=True)}{above} "
         f"({as_percent(confidence)} bound, {kind}{certify})"
     )
 
@@ -235,7 +234,7 @@ def training_answer(training: TableTraining, confidence: float) -> Answer:
             for each in contest.candidates
             if each.level is not None and each.name in training.evaluation.models
         },
-        at_levels={level_label(each.level): str(each) for each in training.decisions},
+        at_levels={level_label(each.alpha): str(each) for each in training.decisions},
         facts=tuple(map(Fact, minded_of(training))),
         notes=tuple(candidates_table(each) for each in training.contests.values()),
     )

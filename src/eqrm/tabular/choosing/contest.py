@@ -76,7 +76,7 @@ class Contest:
     def place(self, risks: Array | None = None) -> int:
         """The candidate that the rule takes by these risks, by default by those of all domains."""
         found = self.risks if risks is None else risks
-        if self.measure not in ("quantile", "mean"):
+        if self.measure != "quantile":
             return self._as_asked(found)
         allowed = self.allowed(found)
         compared, drawn = self._compared(found)
@@ -93,7 +93,7 @@ class Contest:
         asked = [place for place, each in enumerate(self.candidates) if not each.plain]
         worst = 1 if self.measure == "worst" else max(1, round(self.beyond))
         tails = np.sort(risks, axis=1)[:, -worst:].mean(axis=1)
-        return min(asked, key=tails.__getitem__) if asked else self.plain
+        return min(asked, key=tails.__getitem__, default=self.plain)  # for the mean
 
     def allowed(self, risks: Array | None = None) -> Mask:
         """Which candidates are within the budget and have predictions that vary."""
@@ -165,12 +165,12 @@ def decide(
     """The decision for a level, and the candidates to show; ``domain`` is the domains' column."""
     place, plain, level = contest.place(), contest.plain, contest.level
     candidates, risks, means = contest.candidates, contest.risks, contest.risks.mean(axis=1)
-    other, rival, found = place, None, None
-    if place != plain and contest.measure in ("quantile", "mean"):
+    other, rival, found, asked = place, None, None, contest.measure != "quantile"
+    if place != plain and not asked:
         found = _change(contest, other, plain, confidence)
         if found.probability < EVEN:
             place, rival = plain, candidates[other].name
-    elif place == plain:
+    elif not asked:
         allowed, compared = contest.allowed(), contest._compared(risks)[0]
         open_to = [c for c in np.flatnonzero(allowed).tolist() if c != plain]
         if open_to:
@@ -179,12 +179,13 @@ def decide(
     found = found or _change(contest, other, plain, confidence)
     before = smooth_quantile(risks[plain], level)
     after = before * (1.0 + found.change) if place != plain else before
+    decided = other != plain and not asked
     decision = Decision(
         level,
         candidates[place].name,
         candidates[plain].name,
-        found.sureness,
-        found.probability,
+        found.sureness if decided else None,
+        found.probability if decided else None,
         after,
         before,
         found.change,
@@ -196,7 +197,7 @@ def decide(
         risks.shape[1],
         confidence,
         rival,
-        contest.measure not in ("quantile", "mean"),
+        asked,
         domain,
     )
     return decision, contest.shown(place, other)

@@ -18,25 +18,25 @@ class Decision:
     """What to use for a level, instead of what, and how sure that is.
 
     Attributes:
-        chosen, plain: the names of the model to use and of the reference, plain training of the
-            best family.
+        alpha: the level.
+        chosen, plain: the model to use and the reference, plain training of the best family.
         sureness, probability: "clear", "likely" or "a toss-up", that the chosen one has a lower
-            quantile, and how probable that is.
+            quantile, and how probable that is; None where there was nothing to decide.
         quantile, plain_quantile: the α-quantile of risk over new domains of both, the first one
             corrected for the choice having been made on the same domains.
         change, low, high: of the quantile, from the reference on, as a share, with its interval.
         price: the change of the mean risk, as a share.
         rival: where plain training is chosen, the best of the others, and how it compares.
         domains: on how many domains all this rests.
-        asked: whether the user asked for this measure, so that nothing was decided.
+        asked: whether the user asked for another measure, so that nothing was decided.
         domain: the column that names the domains.
     """
 
-    level: Level
+    alpha: Level
     chosen: str
     plain: str
-    sureness: Sureness
-    probability: float
+    sureness: Sureness | None
+    probability: float | None
     quantile: float
     plain_quantile: float
     change: float
@@ -65,7 +65,7 @@ class Decision:
     def _how(self) -> str:
         if self.is_plain:
             return "" if self.rival is None else "  (nothing else is likely better)"
-        if self.asked:
+        if self.probability is None:
             return "  (as asked for)"
         likely = f"{self.probability:.0%}" if self.probability < 0.995 else "over 99%"
         if self.sureness == Sureness.TOSS_UP:
@@ -84,8 +84,8 @@ class Decision:
         price = f"{price} risk on the average {one}"
         if abs(self.price) < 0.005:
             price = f"the same risk on the average {one}"
-        own = f"{share_of(self.level)} new {several} below an estimated {as_risk(self.quantile)}"
-        if self.level == Level(1.0):
+        own = f"{share_of(self.alpha)} new {several} below an estimated {as_risk(self.quantile)}"
+        if self.alpha == Level(1.0):
             own = f"the worst of {self.domains:,} {several} at {as_risk(self.quantile)}"
         if not self.is_plain:
             return f"{own} instead of {as_risk(self.plain_quantile)} ({interval}), at {price}"
@@ -105,14 +105,15 @@ class Decision:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; :meth:`from_dict` reads it."""
-        return {**asdict(self), "level": str(self.level), "sureness": self.sureness.value}
+        sureness = self.sureness and self.sureness.value
+        return {**asdict(self), "alpha": str(self.alpha), "sureness": sureness}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Decision:
         """The reverse of :meth:`to_dict`."""
         known = {each.name: content[each.name] for each in fields(cls)}
-        known["level"] = Level.parse(known["level"])
-        known["sureness"] = Sureness(known["sureness"])
+        known["alpha"] = Level.parse(known["alpha"])
+        known["sureness"] = known["sureness"] and Sureness(known["sureness"])
         return cls(**known)
 
 

@@ -97,6 +97,8 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     if weights is None:
         weights = namespace(risks).full_like(risks, 1.0 / len(risks))
     given = risks, variances, weights
+    if not is_tensor(risks):
+        return Between(*between_arrays(*given))
     if not can_read(risks) or any(each.requires_grad for each in given):
         return _between(namespace(risks), *given)
     found = between_arrays(*(each.numpy() for each in given))

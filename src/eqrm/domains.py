@@ -204,7 +204,8 @@ def _plain_column(values: Any) -> NDArray[Any] | Sequence[Any]:
     if kind in ("i", "u", "f", "b", "M") and hasattr(values, "to_numpy"):
         values = values.to_numpy()
     if isinstance(values, np.ndarray):
-        return values if values.dtype.kind in "biufM" else values.tolist()
+        plain = values.dtype.kind in "biufM" and not np.ma.is_masked(values)
+        return values if plain else values.tolist()
     as_list = next((m for m in ("to_list", "to_pylist", "tolist") if hasattr(values, m)), None)
     return list(getattr(values, as_list)() if as_list else values)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.arrays import as_array, detached
+from eqrm.arrays import as_array, detached, unmasked
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
@@ -129,6 +129,8 @@ class MeasuredRisks:
         repeated = [a for a, b in pairwise(ordered) if a == b]
         if repeated:
             raise DomainDataError(_about_repeated(domains, repeated))
+        if not len(names) == np.size(counts) == np.size(risks) == np.size(variances):
+            raise DomainDataError("Names, counts, risks and variances differ in number.")
         if len(ordered) < (1 if part else FEWEST_DOMAINS):
             found = f"only {named_domains(ordered)}" if ordered else "none"
             raise DomainDataError(
@@ -293,9 +295,11 @@ def checked_batch(losses: Tensor, domains: Domains, num_domains: int) -> tuple[T
 def checked_losses(given: Any) -> Any:
     """A tensor as it is, or an array in float64, refused unless it is a vector of losses."""
     try:
-        losses: Any = given if is_tensor(given) else np.asarray(given)
+        losses: Any = given if is_tensor(given) else unmasked(given)
         if not is_tensor(given) and losses.dtype.kind not in "biufc":
             raise TypeError
+    except DomainDataError:
+        raise
     except (TypeError, ValueError, RuntimeError):
         kind = type(given).__name__
         raise DomainDataError(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.special import ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 import eqrm
 
@@ -50,3 +50,20 @@ def test_a_mean_far_from_the_quantile_costs_no_digits(alpha: float, weighted: bo
     reached = ndtr(z)
     found = math.fsum(reached) / 17_000 if weights is None else float(weights.numpy() @ reached)
     assert math.log(found / alpha) == pytest.approx(0.0, abs=2e-13)
+
+
+@pytest.mark.parametrize(
+    ("risks", "beyond"), [([1.0, 6.0], 1), ([1.0, 1.0, 1.0, 6.0], 1), ([0, 0.1, 0.2, 4, 4.1, 9], 3)]
+)
+def test_in_a_batch_the_tails_of_both_sides_of_a_gap_are_equal(
+    risks: list[float], beyond: int
+) -> None:
+    x = torch.tensor([risks, risks], dtype=torch.float64, requires_grad=True)
+    quantile = eqrm.KDE(x, bandwidth=0.3).quantile(1.0 - beyond / len(risks))
+    quantile.sum().backward()
+    z = (float(quantile[0].detach()) - np.array(risks)) / 0.3
+    below, above = log_ndtr(-z[z > 0.0]), log_ndtr(z[z < 0.0])
+    assert logsumexp(below) == pytest.approx(logsumexp(above), rel=1e-12)
+    assert x.grad is not None
+    halves = x.grad[0, :-beyond].sum(), x.grad[0, -beyond:].sum()
+    assert float(halves[0]) == pytest.approx(float(halves[1]), rel=0.05)

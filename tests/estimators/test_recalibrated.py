@@ -17,7 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 import eqrm
 from eqrm import DomainKFold, QRMClassifier, QRMRegressor, Recalibrated, load_model, save_model
@@ -129,6 +129,10 @@ def test_probabilities_of_exactly_0_and_1_and_scores_that_are_not_probabilities(
     own = found.correction_
     corrected = expit(own.shift + own.scale * machine.decision_function(new.X))
     np.testing.assert_allclose(found.predict_proba(new.X)[:, 1], corrected)
+    seen, new = halves(classes_world(3))
+    pairs = SVC(decision_function_shape="ovo").fit(seen.X, seen.y)
+    with pytest.raises(SettingError, match="not per pair of classes"):
+        Recalibrated(pairs).fit(*new)
 
 
 def test_weights_count_rows_within_their_domain_and_zeros_not_at_all() -> None:

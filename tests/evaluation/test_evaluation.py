@@ -117,3 +117,8 @@ def test_counts_that_are_none_are_refused(count: object) -> None:
     found = MeasuredRisks.of(["a", "b"], [1, 2], [0.5, 0.25], [float("nan"), 0.5]).to_dict()
     with pytest.raises(DomainDataError, match="must be an integer of at least 1, got"):
         MeasuredRisks.from_dict({**found, "counts": [count, 2]})
+
+
+def test_risks_without_a_name_are_refused() -> None:
+    with pytest.raises(DomainDataError, match="differ in number"):
+        MeasuredRisks.of(["a", "b"], [1, 2, 3], [0.5, 0.25, 9.9], [float("nan"), 0.5, 0.5])

@@ -80,12 +80,21 @@ BINARY = {"domains": WARDS, "target": [1, 0, 1, 0]}
         ({**BINARY, "predictions": [["a", "b"]] * 4}, "must be numbers"),
         ({**BINARY, "predictions": [0.5] * 4, "metric": None}, "a name or a function"),
         ({"domains": WARDS, "losses": [1e200, 1.0, -1e200, 1.0]}, "variance overflows"),
+        ({"domains": WARDS, "losses": np.ma.array(LOSSES, mask=[0, 0, 0, 1])}, "a mask"),
         ({"domains": list("abcd"), "losses": [1e300, 1e-300, 1, 1]}, "domain 'a' are so large"),
     ],
 )
 def test_odd_arrays_are_refused(question: dict[str, Any], complaint: str) -> None:
     with pytest.raises((DomainDataError, SettingError), match=complaint):
         eqrm.evaluate(**question)
+
+
+def test_a_metric_that_works_in_place_does_not_change_the_next_model() -> None:
+    columns = {"a": [0.5, 0.1, 0.2, 0.3], "b": [0.5, 0.1, 0.2, 0.3]}
+    found = eqrm.evaluate(
+        [1.0, 0.0, 1.0, 0.0], columns, WARDS, metric=lambda y, p: y.__isub__(p) ** 2
+    )
+    assert found["a"].risks.tolist() == found["b"].risks.tolist()
 
 
 @pytest.mark.parametrize("losses", [["u", "v"], None, [], [1.0]])

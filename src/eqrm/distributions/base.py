@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eqrm.arrays import Values, as_array, detached, exp, first_place, in_type
+from eqrm.arrays import Values, as_array, detached, exp, first_place, in_type, unmasked
 from eqrm.distributions.kde import native
 from eqrm.distributions.moments import Moments, moments
 from eqrm.errors import DomainDataError
@@ -216,9 +216,11 @@ def _as_values(values: Any, what: str) -> Values:
     if is_tensor(values):
         return values
     try:
-        array = np.asarray(values)
+        array = unmasked(values)
         if array.dtype.kind in "biufc":
             return array
+    except DomainDataError:
+        raise
     except (TypeError, ValueError, RuntimeError):
         pass
     raise DomainDataError(

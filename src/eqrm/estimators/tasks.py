@@ -179,7 +179,14 @@ def predicted_scores(
         given = checked_predictions(_array(predictor.predict_proba(X)), len(known))
         return logits_of(_in_order(given, np.asarray(known), classes), clip)
     if known is not None and hasattr(predictor, "decision_function"):
-        return _array(predictor.decision_function(X))
+        scores = _array(predictor.decision_function(X))
+        pairs = getattr(predictor, "decision_function_shape", "") == "ovo"
+        if pairs or scores.shape[1:] not in ((), (len(known),)):
+            raise SettingError(
+                "decision_function needs a column per class, not per pair of classes: use "
+                "decision_function_shape='ovr'."
+            )
+        return scores
     values = _outputs(predictor, X, "predict_proba")
     return logits_of(checked_predictions(_array(values), len(classes)), clip)
 

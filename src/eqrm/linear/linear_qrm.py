@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ class LinearQRM(LinearModel):
                 f"measure={self.measure!r} has no level, so it has no path. Use fit, or the "
                 "measures 'quantile' and 'superquantile'."
             )
-        if isinstance(alpha, (str, int, float, Level)):
+        if isinstance(alpha, (Real, str, Level)):
             raise SettingError(f"A path needs a list of levels, got {alpha!r}.")
         wanted = [Level.of(level) for level in alpha]
         if not wanted:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.arrays import unmasked
 from eqrm.domains import joined_columns
 from eqrm.errors import DomainDataError
 from eqrm.text import did_you_mean, listed
@@ -26,7 +27,9 @@ def in_memory(values: Any) -> NDArray[Any]:
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
     try:
-        return np.asarray(values)
+        return unmasked(values)
+    except DomainDataError:
+        raise
     except ValueError:
         raise DomainDataError(
             "The rows have different lengths. Give one number per example, or one probability per "

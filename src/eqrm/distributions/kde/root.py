@@ -124,6 +124,15 @@ def quantile_at_once(
     return RowQuantile(value, gradient, mean_z)
 
 
+def rank_of_gap(log_share: float, size: int) -> int | None:
+    """How many risks are this share of all; None if no number is exactly."""
+    number = round(math.exp(log_share) * size)
+    if not 0 < number < size:
+        return None
+    apart = abs(math.log(number / size) - log_share)
+    return None if apart > 2e-16 * max(1.0, -log_share) else number
+
+
 def quantile_in_gap(
     risks: Array, bandwidth: float, level: Level, wants_gradient: bool
 ) -> RowQuantile | None:
@@ -134,10 +143,8 @@ def quantile_in_gap(
     """
     lower, size = level.alpha < 0.5, risks.size
     log_share = level.log_alpha if lower else level.log_tail
-    beyond = round(math.exp(log_share) * size)
-    if not (bandwidth > 0.0 and 0 < beyond < size):
-        return None
-    if abs(math.log(beyond / size) - log_share) > 2e-16 * max(1.0, -log_share):
+    beyond = rank_of_gap(log_share, size)
+    if beyond is None or not bandwidth > 0.0:
         return None
     rank = (beyond if lower else size - beyond) - 1
     parted = np.partition(risks, (rank, rank + 1))

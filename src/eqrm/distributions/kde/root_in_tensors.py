@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 
 from eqrm.distributions import normal_tails
+from eqrm.distributions.kde.root import rank_of_gap
 from eqrm.execution import can_look, has_kernels
 from eqrm.level import Level
 
 MAX_STEPS = 160
+FLAT_GAP = 10.0
+"""In a gap of so many bandwidths, S has lost the digits that tell where in it the root lies."""
 
 
 def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tensor:
@@ -31,7 +34,25 @@ def roots_in_tensors(centres: Tensor, log_weights: Tensor, level: Level) -> Tens
     # To torch.compile the loop is one opaque step: unrolled, it took a minute to compile.
     solve = _upper_roots_compiled if torch.compiler.is_compiling() else _upper_roots
     roots = solve(centres, log_weights, log_tail, abs(level.z))
+    beyond = rank_of_gap(log_tail, centres.shape[-1])
+    if beyond is not None:
+        roots = _in_gaps(centres, log_weights, beyond, roots)
     return -roots if lower else roots
+
+
+def _in_gaps(centres: Tensor, log_weights: Tensor, beyond: int, roots: Tensor) -> Tensor:
+    """The same, but where the tails of both sides are equal if exactly ``beyond`` are above a gap.
+
+    There S is flat to the last digit.
+    """
+    low, high = centres.sort(-1).values.tensor_split([-beyond], dim=-1)
+    gap = high[..., :1] - low[..., -1:]
+    t = low[..., -1:] + 0.5 * gap
+    for _ in range(4):
+        sides = (normal_tails.log_sf(z).logsumexp(-1, keepdim=True) for z in (t - low, high - t))
+        t = t + (next(sides) - next(sides)) / (gap + 4.0 / gap)
+    equal = (log_weights == log_weights[..., :1]).all(-1, keepdim=True)
+    return torch.where(equal & (gap > FLAT_GAP), t, roots)
 
 
 def _upper_roots(centres: Tensor, log_weights: Tensor, target: float, goal: float) -> Tensor:

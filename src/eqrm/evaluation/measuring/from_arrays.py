@@ -70,7 +70,7 @@ def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
         return Measured.by_metric(name, spec.set_metric, labels, stacked(predictions), numbered)
     metric = spec.known_metric
     if metric is None:
-        losses = spec.metric(labels, predictions)  # type: ignore[operator]
+        losses = spec.metric(labels.copy(), predictions.copy())  # type: ignore[operator]
         return Measured(risks_of_losses(name, losses, spec.domains))
     labels, predictions = single_column(labels), single_column(stacked(predictions))
     if predictions.shape[:1] != labels.shape or predictions.ndim > 2:

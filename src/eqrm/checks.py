@@ -150,6 +150,10 @@ COUNT = integer(1, 1_000_000_000)
 """Steps, intervals and sizes of training: more than any run can use."""
 SEED = integer(0, 2**63 - 1)
 """What every random generator accepts."""
+SHARE_OR_NAMES = Rule(
+    "a share of the domains strictly between 0 and 1 (0.43 for 30 of 70), or names of domains",
+    lambda v: not isinstance(v, Real) or OPEN_FRACTION.holds(v),
+)
 FLAG = Rule("True or False", lambda v: isinstance(v, bool) or type(v).__name__ in ("bool_", "bool"))
 
 
@@ -324,8 +328,8 @@ def _checked(each: Field[Any], value: Any) -> Any:
         return one_of(value, about["choices"], each.name)
     if about["kind"] in ("flag", "switch"):
         return FLAG.check(value, name)
-    if about["kind"] == "share or names" and isinstance(value, str):
-        return [value]
+    if about["kind"] == "share or names":
+        return [value] if isinstance(value, str) else SHARE_OR_NAMES.check(value, name)
     if about["kind"] in ("names", "values") and value is not None:
         values = about["kind"] == "values"
         several = isinstance(value, Iterable) and not isinstance(value, str)

@@ -10,6 +10,7 @@ import shlex
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 LONGEST_NAME = 40
 _CONTROLS = (
@@ -21,6 +22,12 @@ _CONTROL = re.compile(f"[{_CONTROLS}]")
 _CONTROL_OR_LINE = re.compile(f"[\\n{_CONTROLS}]")
 _FORMULA = ("=", "+", "-", "@")
 WIDTH = 96
+SYNONYMS = (
+    *(("target", "label", "labels"), ("domain", "domains", "group", "groups", "domain_ids")),
+    *(("alpha", "quantiles", "level", "levels", "probability"), ("seed", "random_state")),
+    *(("model", "predictor"), ("confidence", "conf"), ("within", "inner"), ("l2", "ridge")),
+)
+"""Words for one thing (docs/words.md), of which an interface has one or two."""
 
 
 def counted(number: int, thing: str) -> str:
@@ -56,12 +63,20 @@ def typed(value: object) -> str:
     return shlex.quote(str(value))
 
 
+def nearest(name: object, choices: Iterable[Any]) -> list[Any]:
+    """The choices that are words for the same as ``name``, or else the one spelled most like it."""
+    options = list(choices)
+    word, *words = (str(each).lower().lstrip("-").replace("-", "_") for each in (name, *options))
+    named = dict(zip(words, options, strict=True))
+    same = [each for meant in SYNONYMS if word in meant for each in meant if each in named]
+    return [named[each] for each in same or difflib.get_close_matches(word, words, n=1)]
+
+
 def did_you_mean(name: object, choices: Iterable[object], most: int = 20) -> str:
     """Suggest the choice nearest to ``name``, then list the choices."""
     options = list(choices)
-    texts = {str(option).lower(): option for option in options}
-    close = difflib.get_close_matches(str(name).lower(), list(texts), n=1)
-    hint = f"Did you mean {texts[close[0]]!r}? " if close else ""
+    close = " or ".join(map(repr, nearest(name, options)))
+    hint = f"Did you mean {close}? " if close else ""
     more = f" and {len(options) - most:,} more" if len(options) > most else ""
     return f"{hint}Choose from: {', '.join(map(_bare, options[:most]))}{more}."
 

@@ -12,11 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+import typer
+
 import eqrm
 from architecture.test_layout import REPOSITORY
+from cli.commands import run
+from eqrm import cli
+from eqrm.errors import OPTIONS
 from eqrm.sweeps.plan import SweepPlan
 from eqrm.sweeps.table_runs import TableRunConfig
 from eqrm.tabular.plan import TrainingPlan
+from eqrm.text import nearest
 from eqrm.training.runs.config import RunConfig
 
 PAGE = REPOSITORY / "docs" / "words.md"
@@ -116,6 +123,26 @@ def test_no_option_of_a_command_has_a_second_name() -> None:
     others = {f"--{each}" for _, _, named in table() for each in named}
     found = set(re.findall(r"--[\w-]+", COMMANDS.read_text(encoding="utf-8")))
     assert found & {each.replace("_", "-") for each in others} == set()
+
+
+def test_a_word_that_is_not_used_leads_to_the_one_that_is() -> None:
+    commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    choices = [list(inspect.signature(each).parameters) for each in (eqrm.train, eqrm.evaluate)]
+    choices += [[o for p in each.params for o in p.opts] for each in commands.values()]
+    choices.append(list(inspect.signature(eqrm.QRMClassifier).parameters))
+    for word, _, others in table():
+        for known in choices:
+            for each in {word, f"--{word}", f"--{OPTIONS.get(word, word)}"} & {*known}:
+                assert all(each in nearest(other, known) for other in others), (word, others)
+
+
+@pytest.mark.parametrize("typed", ["label", "groups", "probability", "random-state", "predictor"])
+def test_a_command_suggests_the_option_that_is_meant(
+    capsys: pytest.CaptureFixture[str], typed: str
+) -> None:
+    meant = {"label": "target", "groups": "domain", "probability": "alpha", "predictor": "model"}
+    _, _, error = run(capsys, "train", "x.csv", f"--{typed}", "x")
+    assert f"--{meant.get(typed, 'seed')})" in error
 
 
 def test_train_lists_the_fields_of_its_plan_with_their_defaults() -> None:

@@ -144,6 +144,9 @@ def test_other_losses_and_other_domains_are_refused(
     code, _, err = run(capsys, "compare", file, fewer, *OPTIONS)
     assert code == 2
     assert "same domains" in err
+    frame = pd.read_parquet(file)
+    frame.assign(day=frame.day + 99).to_parquet(other := tmp_path / "d.parquet")
+    assert "have 0 domains in common" in run(capsys, "compare", file, str(other), *OPTIONS)[2]
     code, out, _ = run(capsys, "compare", file, fewer, *OPTIONS, "--common-domains")
     assert code == 0
     assert "over 30 domains. The domains are too few for intervals" in out

@@ -33,6 +33,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+def test_the_folder_of_a_training_is_not_a_file_of_an_evaluation(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(folder / "out")
+    assert f"eqrm compare {out}" in refused(capsys, "evaluate", out)
+    watched = refused(capsys, "watch", str(folder / "w"), "--start", out)
+    assert f"{out}/kept-aside.json" in watched
+
+
 def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(folder: Path) -> None:
     """The same folds, cross-fitted by :func:`eqrm.evaluate_model`."""
     table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["model", "statistic"])

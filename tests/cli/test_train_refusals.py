@@ -26,6 +26,7 @@ MISTAKES = [
     (["--target", "ill", "--domain", "hospital", "--set", "l2"], "--set takes NAME=VALUE"),
     (["--target", "ill", "--domain", "hospital", "--task", "x"], "Unknown task 'x'"),
     (["--target", "ill", "--domain", "hospital", "--certify", "X"], "Unknown domain 'X'"),
+    (["--target", "ill", "--domain", "hospital", "--certify", "30"], "(0.43 for 30 of 70)"),
     (["--target", "ill", "--domain", "hospital", "--mean-budget", "-1"], "--mean-budget must be"),
     (
         ["--target", "ill", "--domain", "hospital", "--weather"],

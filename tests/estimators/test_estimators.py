@@ -174,7 +174,9 @@ Y = [0, 1, 0, 1]
         (QRMClassifier, ROWS, [1, 1, 1, 1], "at least two classes"),
         (QRMClassifier, ROWS, [0, 1, 1], "inconsistent"),
         (QRMClassifier, ROWS, [0.1, 0.2, 0.7, 0.9], "continuous"),
-        (QRMRegressor, ROWS, ["low", "high", "low", "low"], "could not convert string"),
+        (QRMRegressor, ROWS, ["low", "high", "low", "low"], "numbers for a regression"),
+        (QRMRegressor, [[1.0], [np.nan], [3.0], [4.0]], Y, r"NaN\. Fill .*LGBMQRMRegressor"),
+        (QRMClassifier, pd.DataFrame({"size": Y, "sex": list("mfmf")}), Y, "Column 'sex'"),
         (QRMRegressor, ROWS, pd.Series([1, None, 2, 3], dtype="Int64"), r"4 rows \(row 1\)"),
     ],
 )
@@ -183,6 +185,11 @@ def test_tables_that_cannot_be_learned_from_are_refused_in_words(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         kind(None).fit(X, y)
+
+
+def test_a_word_of_another_function_is_refused_with_the_one_that_is_meant() -> None:
+    with pytest.raises(SettingError, match=r"evaluate_model has no .*Did you mean 'groups'"):
+        eqrm.evaluate_model(QRMClassifier(), ROWS, Y, domains=Y)
 
 
 @pytest.mark.parametrize(

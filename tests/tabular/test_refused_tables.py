@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import eqrm
 from eqrm.data import Table
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.tabular.plan import TrainingPlan
@@ -43,3 +45,14 @@ def test_tables_must_share_columns_but_no_domain() -> None:
     fewer = Table({"stable": test.columns["stable"]}, test.target, test.domains)
     with pytest.raises(DomainDataError, match="no columns 'shifting', 'kind'"):
         trained_on(train, plan_of([0.9]), fewer)
+
+
+def test_arrays_in_place_of_a_table_or_of_names_of_columns_are_refused() -> None:
+    frame = pd.DataFrame({"x": [0.5, 1.0], "ill": [0, 1], "ward": ["a", "b"]})
+    for data, target, domain in (
+        (frame, frame["ill"], "ward"),
+        (frame, "ill", frame["ward"].to_numpy()),
+        (frame.to_numpy(), "ill", "ward"),
+    ):
+        with pytest.raises(SettingError, match=r"takes a table with named columns.*evaluate\."):
+            eqrm.train(data, target, domain)

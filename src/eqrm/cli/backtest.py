@@ -57,8 +57,7 @@ def backtest(
     features: Annotated[list[str] | None, declared("features")] = None,
     categories: Annotated[list[str] | None, declared("categories")] = None,
     certify: Annotated[
-        list[str] | None,
-        option(f"Domains to compute bounds on (default: 60). {SEVERAL}", WINDOWS),
+        list[str] | None, option(f"Domains to compute bounds on (default: 60). {SEVERAL}", WINDOWS)
     ] = None,
     judge: Annotated[int, option("Later domains to compare the bounds with.", WINDOWS)] = 30,
     gap: Annotated[int, option("Domains to leave out between two parts.", WINDOWS)] = 0,
@@ -149,11 +148,7 @@ def backtest(
     also = {"spells": spells, "recent": recent is not None, "online": online}
     sliding: dict[str, Any] = {
         "certify": [int(n) if n.isdecimal() else n for n in separated(certify or ["60"])],
-        "judge": judge,
-        "train": train,
-        "gap": gap,
-        "step": step,
-        "expanding": expanding,
+        **{name: said[name] for name in ("judge", "train", "gap", "step", "expanding")},
         "refit": refit or "every-window",
         "confidence": confidence,
         "bounds": ["plain", *(name for name, asked in also.items() if asked)],
@@ -199,12 +194,7 @@ def _measured(said: Mapping[str, Any], plan: Any) -> Any:
 def _fitted(said: Mapping[str, Any], plan: Any, output: Path) -> Any:
     """Read the table, and fit in every window."""
     from eqrm.data.tables.reading import TableColumns
-    from eqrm.tabular.backtesting import (
-        FitSettings,
-        backtest_table,
-        before_fitting,
-        kept_in_words,
-    )
+    from eqrm.tabular.backtesting import FitSettings, backtest_table, before_fitting, kept_in_words
     from eqrm.tabular.entry import read_any_table
 
     chosen = {name: said[name] for name in ("model", "task", "seed") if said[name] is not None}

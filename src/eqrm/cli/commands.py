@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from eqrm.errors import EqrmWarning, LevelError, SettingError
-from eqrm.text import printable
+from eqrm.text import nearest, printable
 
 if TYPE_CHECKING:
     from eqrm.level import Level
@@ -61,6 +61,16 @@ class _PlainHelp:
         paragraphs = (" ".join(part.split()) for part in (help or "").split("\n\n"))
         more["help"] = "\n\n".join(paragraphs) or None
         super().__init__(*given, **more)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Suggest an option as messages of Python do, instead of by its spelling alone."""
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc, no-any-return]
+        except Exception as error:  # NoSuchOption is click's, or typer's own copy of it
+            if hasattr(error, "possibilities"):
+                options = [name for each in self.get_params(ctx) for name in each.opts]
+                error.possibilities = nearest(getattr(error, "option_name", ""), options)
+            raise
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Name the values of options and arguments as the help shows them."""

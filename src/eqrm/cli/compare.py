@@ -67,8 +67,7 @@ def compare(
     ] = None,
     as_format: Annotated[str, option("text, markdown, csv or json.", HOW, "--format")] = "text",
     quantiles: Annotated[
-        list[str] | None,
-        option(f"Levels of the columns (default: 0.5, 0.9, 0.99). {SEVERAL}", HOW),
+        list[str] | None, option(f"Levels of the columns (default: 0.5, 0.9, 0.99). {SEVERAL}", HOW)
     ] = None,
     output: Annotated[
         Path | None, option("File to write (default: print).", HOW, metavar="FILE")

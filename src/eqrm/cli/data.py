@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from eqrm.data.datasets.downloads import Report
     from eqrm.data.datasets.registry import Published, Source
 
-app = typer.Typer(
-    cls=PlainGroup,
-    help="List, describe and fetch datasets.",
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=PlainGroup, help="List, describe and fetch datasets.", no_args_is_help=True)
 
 
 @app.command("list", cls=PlainCommand)

@@ -23,7 +23,7 @@ from eqrm.cli.commands import (
 from eqrm.cli.options import SEVERAL, TIME, Dependence, DomainColumns, Recent, Spells, declared
 from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS_IN_HELP
-from eqrm.text import counted, printable
+from eqrm.text import counted, printable, typed
 
 if TYPE_CHECKING:
     from eqrm.evaluation.evaluation import Evaluation
@@ -56,14 +56,11 @@ def evaluate(
     compare: Annotated[
         list[str] | None,
         option(
-            f"File with the same columns for another model. {REPEAT}",
-            DATA,
-            metavar="[NAME=]FILE",
+            f"File with the same columns for another model. {REPEAT}", DATA, metavar="[NAME=]FILE"
         ),
     ] = None,
     common_domains: Annotated[
-        bool,
-        option("Leave out domains for which a model has no rows.", DATA, "--common-domains"),
+        bool, option("Leave out domains for which a model has no rows.", DATA, "--common-domains")
     ] = False,
     within: Annotated[list[str] | None, declared("within")] = None,
     seen: Annotated[
@@ -76,8 +73,7 @@ def evaluate(
         ),
     ] = None,
     threads: Annotated[
-        int | None,
-        option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA),
+        int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA)
     ] = None,
     memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
     losses: Annotated[
@@ -85,7 +81,7 @@ def evaluate(
         option(f"Column of losses. {REPEAT}", LOSS, "--loss", metavar="[NAME=]COLUMN"),
     ] = None,
     target: Annotated[
-        str | None, option("Column of what is predicted.", LOSS, "--target", metavar="COLUMN")
+        str | None, option("Column of what is predicted.", LOSS, metavar="COLUMN")
     ] = None,
     predictions: Annotated[
         list[str] | None,
@@ -111,12 +107,10 @@ def evaluate(
             "Compare predictions with constants and with their own recalibration for --alpha "
             "(default: yes; recalibration only for up to 2 million predictions).",
             LOSS,
-            "--references/--no-references",
         ),
     ] = None,
     clip: Annotated[
-        float,
-        option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", LOSS),
+        float, option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", LOSS)
     ] = 0.0,
     aggregated: Annotated[
         bool,
@@ -150,18 +144,12 @@ def evaluate(
             "Evaluate only the domains that begin strictly after this day, month, moment or "
             "number.",
             TIME,
-            "--test-after",
             metavar="DATE",
         ),
     ] = None,
     test_last: Annotated[
         float | None,
-        option(
-            "Evaluate only this share of the domains, the latest.",
-            TIME,
-            "--test-last",
-            metavar="SHARE",
-        ),
+        option("Evaluate only this share of the domains, the latest.", TIME, metavar="SHARE"),
     ] = None,
     partial: Annotated[
         Path | None,
@@ -197,8 +185,7 @@ def evaluate(
     recent: Recent = None,
     alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
     confidence: Annotated[
-        float,
-        option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW),
+        float, option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW)
     ] = 0.95,
     worst: Annotated[int, option("Number of worst domains to list per model.", HOW)] = 5,
     intervals: Annotated[
@@ -206,7 +193,6 @@ def evaluate(
         option(
             "Show confidence intervals in the table (default: yes, except in LaTeX).",
             HOW,
-            "--intervals/--no-intervals",
         ),
     ] = None,
     format: Annotated[
@@ -224,9 +210,16 @@ def evaluate(
     from eqrm.evaluation.inference.risk_checks import checked_alpha
     from eqrm.evaluation.parts import find_parts, merge_parts
     from eqrm.evaluation.presenting.summary import summarised
+    from eqrm.tabular.output_folder import listed_files
 
     one_of(format, FORMATS, "format")
     inputs = [] if merge else [*files, *(_named_file(other)[1] for other in compare or [])]
+    trained = next((each for each in map(Path, inputs) if listed_files(each)), None)
+    if trained is not None:
+        raise SettingError(
+            f"{trained} is the folder of a training, which has evaluated its models: open "
+            f"{trained / 'report.html'}, or use eqrm compare {typed(trained)}."
+        )
     refuse_places({"--output": output, "--report": report, "--partial": partial}, inputs)
     checked_alpha(certified := inner_level(alpha))  # before hours of reading
     CONFIDENCE.check(confidence, "--confidence")
@@ -323,9 +316,7 @@ def _data(files: Sequence[str], others: Sequence[str], columns: Sequence[str]) -
     """
     if not others:
         return list(files)
-    first = ""
-    if len(columns) == 1 and "=" in columns[0]:
-        first = columns[0].partition("=")[0]
+    first = columns[0].partition("=")[0] if len(columns) == 1 and "=" in columns[0] else ""
     data: dict[str, Any] = {first or _stem(files[0]): list(files)}
     for text in others:
         name, path = _named_file(text)
@@ -356,11 +347,7 @@ def _formatted(
 
     intervals = format != "latex" if intervals is None else intervals
     if format == "json":
-        content = {
-            **found.to_dict(),
-            "risk_table": table.to_dict(),
-            "summary": summary.to_dict(),
-        }
+        content = {**found.to_dict(), "risk_table": table.to_dict(), "summary": summary.to_dict()}
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     if format == "csv":
         return table.to_csv()

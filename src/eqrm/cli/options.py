@@ -28,13 +28,11 @@ LARGEST = "To minimise the largest risk, use --measure worst and leave out --alp
 
 
 def _share_or_names(values: list[str]) -> float | list[str]:
-    """Domains to keep aside: a share of them, or names."""
+    """Domains to keep aside: a share of them, or names; one name alone would be too few."""
     given = separated(values)
     if len(given) == 1:
         with suppress(ValueError):
-            share = float(given[0])
-            if 0.0 < share < 1.0:
-                return share
+            return float(given[0])
     return given
 
 
@@ -121,8 +119,7 @@ def _name(each: Field[Any]) -> str:
 DomainColumns = Annotated[list[str] | None, declared("domain")]
 
 DataRoot = Annotated[
-    Path | None,
-    option("Folder that holds the datasets (default: environment variable EQRM_DATA)."),
+    Path | None, option("Folder that holds the datasets (default: environment variable EQRM_DATA).")
 ]
 TIME = "Domains in time"
 Dependence = Annotated[
@@ -130,7 +127,6 @@ Dependence = Annotated[
     option(
         "Add a certificate for domains that are independent if more than K places apart.",
         TIME,
-        "--dependence",
         metavar="K",
     ),
 ]
@@ -148,7 +144,6 @@ Recent = Annotated[
         "Add a bound for the next domain that weighs recent domains more: weights halve every "
         "HALF_LIFE domains. Not a certificate.",
         TIME,
-        "--recent",
         metavar="HALF_LIFE",
     ),
 ]

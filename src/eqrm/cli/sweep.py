@@ -15,6 +15,8 @@ import typer
 
 from eqrm.cli.commands import PlainCommand, PlainGroup, option, say
 from eqrm.cli.options import DataRoot
+from eqrm.errors import SettingError
+from eqrm.text import counted, did_you_mean, typed
 
 RUN = "plan"
 IN_WORDS = {
@@ -86,13 +88,11 @@ def sweep(
     Run the same command again to continue a sweep that was stopped or killed, or to help one that
     is running.
     """
-    from eqrm.errors import SettingError
     from eqrm.files.writing import is_full_disk
     from eqrm.files.yaml_text import read_yaml
     from eqrm.sweeps.engines.base import make_engine
     from eqrm.sweeps.status import failures_in_words, sweep_shown
     from eqrm.sweeps.sweep_folder import SweepFolder
-    from eqrm.text import counted, typed
 
     folder = SweepFolder(output or Path("sweeps") / plan.stem)
     settings = _engine_settings(engine_file, engine_set or [], workers, threads)
@@ -131,9 +131,7 @@ def sweep(
 
 
 @app.command(cls=PlainCommand)
-def status(
-    folder: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
-) -> None:
+def status(folder: Annotated[Path, typer.Argument(help="Folder of a sweep.")]) -> None:
     """Show how many runs of a sweep are finished, running, failed and waiting."""
     from eqrm.sweeps.status import sweep_status
 
@@ -148,10 +146,8 @@ def run(
     data_root: DataRoot = None,
 ) -> None:
     """Train one run of a sweep, from its newest checkpoint: what jobs of a cluster call."""
-    from eqrm.errors import SettingError
     from eqrm.sweeps.execution import job_run
     from eqrm.sweeps.sweep_folder import SweepFolder
-    from eqrm.text import did_you_mean
 
     files = SweepFolder(folder)
     known = [each["run"] for each in files.runs() if each["run"] is not None]
@@ -166,7 +162,6 @@ def _engine_settings(
     file: Path | None, given: Sequence[str], workers: int | None, threads: int | None
 ) -> dict[str, Any]:
     """The settings of the engine: a file, then options, the more specific ones last."""
-    from eqrm.errors import SettingError
     from eqrm.files.yaml_text import parse_settings, read_yaml
 
     found: Any = {} if file is None else read_yaml(file)

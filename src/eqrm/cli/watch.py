@@ -84,14 +84,13 @@ def watch(
 ) -> None:
     """Watch whether a certificate still holds. Exit code 0: holds, 3: suspicious, 4: broken."""
     from eqrm.evaluation.watching.claim import WatchSettings
-    from eqrm.evaluation.watching.job import (
-        EXIT_CODES,
-        run_watch,
-        watch_in_words,
-        write_watch_page,
-    )
+    from eqrm.evaluation.watching.job import EXIT_CODES, run_watch, watch_in_words, write_watch_page
     from eqrm.files.writing import refuse_unwritable
 
+    for place in filter(None, (start, restart)):
+        if place.is_dir():
+            file = place / "kept-aside.json"
+            raise SettingError(f"{place} is a folder. Give what eqrm train --certify wrote: {file}")
     refuse_unwritable(state)
     shown = page or state.with_name(f"{state.name}.html")
     if shown.suffix.lower() not in (".html", ".htm") or shown.resolve() == state.resolve():
@@ -104,12 +103,7 @@ def watch(
     said["domain"] = tuple(domain) if domain else None
     said["alpha"] = None if alpha is None else inner_level(alpha)
     found = run_watch(
-        state,
-        WatchSettings(**said),
-        start=start,
-        restart=restart,
-        new=new or (),
-        complete=complete,
+        state, WatchSettings(**said), start=start, restart=restart, new=new or (), complete=complete
     )
     say(f"{watch_in_words(found)}\n")  # whatever happens to the page
     write_watch_page(found.state, shown, typed_command())

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from eqrm.checks import is_missing
+from eqrm.data.tables.frames import frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.linear.solving.risk_functions import Array
@@ -116,7 +117,13 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
     try:
         checked = validate_data(estimator, X, **options)
     except ValueError as error:
-        raise DomainDataError(str(error)) from None
+        if is_frame(X):
+            number_matrix(X, frame_columns(X))  # names the column that does not hold numbers
+        first, *more = str(error).splitlines()
+        if "NaN" in first:
+            kind = "Classifier" if is_classifier(estimator) else "Regressor"
+            more = [f"Fill in missing values, or use LGBMQRM{kind}, which takes them as they are."]
+        raise DomainDataError(" ".join([first, *more])) from None
     found = checked if y is None else checked[0]
     dense: Array = found.toarray() if issparse(found) else found
     return dense
@@ -148,4 +155,9 @@ def _checked_target(estimator: Any, y: Any) -> NDArray[Any]:
     if is_classifier(estimator):
         check_classification_targets(found)
         return found
-    return found.astype(np.float64) if found.dtype.kind in "OUS" else found
+    try:
+        return found.astype(np.float64) if found.dtype.kind in "OUS" else found
+    except ValueError as error:
+        raise DomainDataError(
+            f"y must hold numbers for a regression: {error}. For classes, use a classifier."
+        ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from eqrm.checks import refuse_unknown
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.domains import NumberedDomains, number_domains
 from eqrm.errors import DomainDataError, SettingError
@@ -26,6 +28,8 @@ from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.text import listed
 
+MADE = ("data", "domains", "losses", "predictions", "target")
+"""Keywords of :func:`eqrm.evaluate` that a model and its rows take the place of."""
 BY_ROW = ("within", "order", "seen")
 """Options of an evaluation that have a value for each row."""
 
@@ -79,6 +83,9 @@ def evaluate_model(
                 f"one loss per example, got {metric!r}."
             )
         return of_module(model, X, metric, name)
+    known = {**signature(evaluate_model).parameters, **signature(evaluate).parameters}
+    taken = [each for each in known if each not in (*MADE, "options", "unknown")]
+    refuse_unknown(options, taken, "eqrm.evaluate_model", "option")
     if metric is not None:
         options["metric"] = metric
     if y is None or groups is None:

@@ -106,20 +106,20 @@ def paired(
     everything = set.union(*(set(p.domains) for p in models.values()))
     if everywhere == everything:
         return dict(models)
+    kept = sorted(everywhere, key=name_order)
+    if len(kept) < FEWEST_DOMAINS:
+        raise DomainDataError(
+            f"The models have {counted(len(kept), 'domain')} in common, but at least two are "
+            "needed. Check that all files use the same names for the domains."
+        )
     if not common_domains:
         lacking = {name: everything - set(p.domains) for name, p in models.items()}
         name, missing = next((n, m) for n, m in lacking.items() if m)
         raise DomainDataError(
             f"Models are compared on the same domains, but {name!r} has no examples of "
             f"{named_domains(sorted(missing, key=name_order))}. Add these examples, or compare on "
-            f"the {counted(len(everywhere), 'domain')} that all models share "
+            f"the {counted(len(kept), 'domain')} that all models share "
             f"({Setting('common_domains', True)})."
-        )
-    kept = sorted(everywhere, key=name_order)
-    if len(kept) < FEWEST_DOMAINS:
-        raise DomainDataError(
-            f"The models have {counted(len(kept), 'domain')} in common, but at least two are "
-            "needed. Check that all files use the same names for the domains."
         )
     return {name: p.only(kept) for name, p in models.items()}
 

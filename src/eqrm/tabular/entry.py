@@ -120,6 +120,15 @@ def train(
     >>> list(found.predict({"x": [0.5, -0.5]}).columns)
     ['prediction', 'p_0', 'p_1']
     """
+    named = {"target": target, "domain": domain, "weight": weight, "within": within, "order": order}
+    for name, value in {"data": None if is_frame(data) else data, **named}.items():
+        several = value if isinstance(value, (list, tuple)) else [value]
+        if any(not isinstance(each, str | Path | None) for each in several):
+            raise SettingError(
+                "eqrm.train takes a table with named columns, or a file, and target and domain are "
+                f"names of columns of it; {name} is of the type {type(value).__name__}. For "
+                "arrays, use QRMClassifier().fit(X, y, groups=…), or eqrm.evaluate."
+            )
     names = {each.name for each in fields(TrainingPlan)}
     given = {name: value for name, value in locals().items() if name in names} | unknown
     problems = Problems()

@@ -20,11 +20,7 @@ from sklearn.utils import check_random_state
 from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, optional
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.base import DomainEstimator
-from eqrm.estimators.boosting.category_columns import (
-    checked_categories,
-    coded,
-    learned_categories,
-)
+from eqrm.estimators.boosting.category_columns import checked_categories, coded, learned_categories
 from eqrm.estimators.boosting.objective import BoostingObjective, import_library
 from eqrm.estimators.boosting.rounds import (
     ROUNDS_OR_SHARE,
@@ -75,13 +71,8 @@ class BoostedQRM(DomainEstimator):
     _refusal: ClassVar[str]
     """Where the library has the error that it raises for wrong parameters."""
     _passed_on: ClassVar[tuple[str, ...]] = (
-        "learning_rate",
-        "max_depth",
-        "min_child_weight",
-        "subsample",
-        "colsample_bytree",
-        "reg_alpha",
-        "reg_lambda",
+        *("learning_rate", "max_depth", "min_child_weight", "subsample", "colsample_bytree"),
+        *("reg_alpha", "reg_lambda"),
     )
     """Parameters of the library, by the names they have there."""
     _defaults: ClassVar[Mapping[str, Any]] = {}

@@ -315,9 +315,7 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        estimator: Any = None,
-        alpha: Sequence[Level | float | str | None] = LEVELS,
+        self, estimator: Any = None, alpha: Sequence[Level | float | str | None] = LEVELS
     ) -> None:
         self.estimator = estimator
         self.alpha = alpha

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eqrm.arrays import detached
+from eqrm.arrays import Values, detached
 from eqrm.execution import can_read, is_tensor, namespace
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ Vector = npt.NDArray[np.float64]
 class Between(NamedTuple):
     """Mean μ and variance V of the true risks of the domains, and the standard error of V."""
 
-    mean: Tensor
-    variance: Tensor
-    error: Tensor
+    mean: Values
+    variance: Values
+    error: Values
 
 
 def common_variance(loss_variances: Vector, counts: Vector) -> float:
@@ -96,7 +96,7 @@ def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = N
     """
     if weights is None:
         weights = namespace(risks).full_like(risks, 1.0 / len(risks))
-    given = risks, variances, weights
+    given: Any = risks, variances, weights
     if not is_tensor(risks):
         return Between(*between_arrays(*given))
     if not can_read(risks) or any(each.requires_grad for each in given):

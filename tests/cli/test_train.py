@@ -44,7 +44,8 @@ def test_the_folder_of_a_training_is_not_a_file_of_an_evaluation(
 
 def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(folder: Path) -> None:
     """The same folds, cross-fitted by :func:`eqrm.evaluate_model`."""
-    table = pd.read_csv(folder / "out" / "risk-table.csv").set_index(["model", "statistic"])
+    table = pd.read_csv(folder / "out" / "risk-table.csv")
+    table = table.set_index(["model", "statistic"]).sort_index()
     encoder = eqrm.load(folder / "out").models["logistic, plain"].preprocessor.encoder
     frame = hospitals()
     X = encoder.transform({name: frame[name].to_numpy() for name in ("age", "scan", "ward")})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -139,6 +139,22 @@ def test_a_number_is_that_of_folds_of_whole_domains() -> None:
     assert found.domains == tuple(range(30))
     few = eqrm.evaluate_model(LogisticRegression(), X[:48], y[:48], day[:48], cv=10)
     assert len(few.domains) == 4  # as many folds as domains
+
+
+def test_what_the_first_fold_predicts_does_not_cut_the_others() -> None:
+    class Rule(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any) -> Any:
+            self.classes_ = np.unique(y)
+            return self
+
+        def predict(self, X: Any) -> list[str]:
+            return ["severe" if x > 0 else "ok" for x in X[:, 0]]
+
+    day = np.repeat(np.arange(20), 2)
+    X = np.where(day < 10, 0.0, 1.0)[:, None]
+    y = np.where(np.arange(40) % 2 == 0, Rule().predict(X), "other")
+    found = eqrm.evaluate_model(Rule(), X, y, day, cv=GroupKFold(2))
+    assert found["model"].risks.tolist() == [0.5] * 20
 
 
 def test_a_fitted_estimator_is_cloned_and_an_unfitted_one_needs_cv() -> None:

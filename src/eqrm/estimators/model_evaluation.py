@@ -135,7 +135,7 @@ def _cross_fitted(
     if len(domains) < 2:
         raise DomainDataError("There is 1 domain: with cv, at least 2 are needed, and dozens help.")
     known, judged = np.unique(y) if is_classifier(model) else None, np.full(len(y), False)
-    found: Any = None
+    parts = []
     for train, test in domain_folds(cv, X, y, domains, groups, options.get("order")):
         if judged[test].any():
             raise SettingError(f"Every domain must be tested on once: {WHOLE}")
@@ -147,16 +147,15 @@ def _cross_fitted(
             )
         fitted = _fitted_clone(model, _safe_indexing(X, train), y[train], domains.ids[train])
         labels, predicted, metric = _predicted(fitted, _safe_indexing(X, test), y[test])
-        if found is None:
-            given = np.empty((len(y), *predicted.shape[1:]), dtype=predicted.dtype)
-            found = np.empty(len(y), dtype=labels.dtype), given
-        found[0][test], found[1][test], judged[test] = labels, predicted, True
+        parts.append((np.arange(len(y))[test], labels, predicted))
+        judged[test] = True
     kept = np.flatnonzero(judged)
     for each in BY_ROW:
         if options.get(each) is not None:
             options[each] = _safe_indexing(options[each], kept)
     options.setdefault("metric", metric)
-    labels, predictions = (each[kept] for each in found)
+    rows, labels, predictions = (np.concatenate(each) for each in zip(*parts, strict=True))
+    labels, predictions = labels[np.argsort(rows)], predictions[np.argsort(rows)]
     inside = domains.only(kept)
     named = NumberedDomains(inside.ids, inside.names)
     return replace(_evaluated(named, labels, {name: predictions}, options), cross_fitted=True)

@@ -339,7 +339,7 @@ def _levels_of(measure: str, alpha: Any) -> tuple[Level, ...]:
             )
         return () if measure == "mean" else (Level(1.0),)
     alpha = 0.9 if alpha is None else alpha
-    given = [alpha] if isinstance(alpha, (Real, str, Level)) else alpha
+    given: Any = [alpha] if isinstance(alpha, (Real, str, Level)) else alpha
     found = {Level.of(level).interior("A quantile of risks") for level in given}
     if not found:
         raise SettingError("At least one level to train for is required, such as 0.9.")

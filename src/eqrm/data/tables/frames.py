@@ -27,7 +27,8 @@ def in_memory(values: Any) -> NDArray[Any]:
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
     try:
-        return unmasked(values)
+        array: NDArray[Any] = unmasked(values)
+        return array
     except DomainDataError:
         raise
     except ValueError:

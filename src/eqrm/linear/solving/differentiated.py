@@ -39,7 +39,7 @@ class AnyDistribution(Measure):
                 along = slope @ torch.from_numpy(np.ascontiguousarray(column))
                 (product,) = torch.autograd.grad(along, risks, retain_graph=True, allow_unused=True)
                 if product is not None:
-                    products[:, place] = product
+                    products[:, place] = product.numpy()
             found: Array = columns.T @ products
             return 0.5 * (found + found.T)
 

@@ -49,17 +49,17 @@ def detached(values: Values) -> Values:
 
 def as_array(values: Values) -> Any:
     """The values as an array, in the memory of the host."""
-    return values.detach().cpu().numpy() if is_tensor(values) else unmasked(values)
+    refuse_masked(values)
+    return values.detach().cpu().numpy() if is_tensor(values) else np.asarray(values)
 
 
-def unmasked(values: Values) -> Any:
-    """An array of them; one that hides values is refused, since they would come to light."""
+def refuse_masked(values: Any) -> None:
+    """Raise for an array that hides values, which would come to light."""
     if np.ma.is_masked(values):
         raise DomainDataError(
             "An array hides values behind a mask. Fill them, as by values.filled(numpy.nan), or "
             "leave their rows out."
         )
-    return np.asarray(values)
 
 
 def in_type(values: Values, dtype: Any) -> Values:

@@ -86,30 +86,24 @@ def _own(loss_variances: Vector, counts: Vector) -> tuple[Vector, Vector]:
     return np.where(freedom > 0.0, loss_variances, 0.0), freedom / (freedom + PRIOR_FREEDOM)
 
 
-def between_domains(risks: Tensor, variances: Tensor, weights: Tensor | None = None) -> Between:
+def between_domains(risks: Values, variances: Values, weights: Values = None) -> Between:
     """The maximum of the restricted likelihood, V ≥ 0, differentiable in risks and variances.
 
-    ``risks`` (m,) are measured with the sampling variances ``variances`` (m,), in float64.
-    ``weights`` (m,) count domains in part, or not at all with 0; they sum to 1. Without gradient,
-    safeguarded Newton steps solve ℓ'(V) = 0 from above; a last step attaches the exact one
-    (implicit function theorem).
+    ``risks`` (m,) are measured with the sampling variances ``variances`` (m,): tensors or arrays
+    in float64. ``weights`` (m,) count domains in part, or not at all with 0; they sum to 1. Without
+    gradient, safeguarded Newton steps solve ℓ'(V) = 0 from above; a last step attaches the exact
+    one (implicit function theorem).
     """
     if weights is None:
         weights = namespace(risks).full_like(risks, 1.0 / len(risks))
-    given: Any = risks, variances, weights
+    given = risks, variances, weights
     if not is_tensor(risks):
-        return Between(*between_arrays(*given))
+        with np.errstate(all="ignore"):  # torch does not warn either
+            return Between(*map(float, _between(np, *given)))
     if not can_read(risks) or any(each.requires_grad for each in given):
         return _between(namespace(risks), *given)
-    found = between_arrays(*(each.numpy() for each in given))
+    found = between_domains(*(each.numpy() for each in given))
     return Between(*(risks.new_tensor(each) for each in found))
-
-
-def between_arrays(risks: Vector, variances: Vector, weights: Vector) -> tuple[float, float, float]:
-    """Mean μ, variance V and its standard error, as :func:`between_domains`, of NumPy arrays."""
-    with np.errstate(all="ignore"):  # torch does not warn either
-        found = _between(np, risks, variances, weights)
-    return float(found.mean), float(found.variance), float(found.error)
 
 
 def _between(xp: Any, risks: Any, variances: Any, weights: Any) -> Between:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.arrays import as_array, detached, unmasked
+from eqrm.arrays import as_array, detached, refuse_masked
 from eqrm.checks import POSITIVE_INTEGER
 from eqrm.domains import Name, domain_names, name_order, named_domains, number_domains
 from eqrm.errors import DomainDataError
@@ -294,12 +294,11 @@ def checked_batch(losses: Tensor, domains: Domains, num_domains: int) -> tuple[T
 
 def checked_losses(given: Any) -> Any:
     """A tensor as it is, or an array in float64, refused unless it is a vector of losses."""
+    refuse_masked(given)
     try:
-        losses: Any = given if is_tensor(given) else unmasked(given)
+        losses: Any = given if is_tensor(given) else np.asarray(given)
         if not is_tensor(given) and losses.dtype.kind not in "biufc":
             raise TypeError
-    except DomainDataError:
-        raise
     except (TypeError, ValueError, RuntimeError):
         kind = type(given).__name__
         raise DomainDataError(

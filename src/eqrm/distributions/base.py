@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from eqrm.arrays import Values, as_array, detached, exp, first_place, in_type, unmasked
+from eqrm.arrays import Values, as_array, detached, exp, first_place, in_type, refuse_masked
 from eqrm.distributions.kde import native
 from eqrm.distributions.moments import Moments, moments
 from eqrm.errors import DomainDataError
@@ -215,12 +215,11 @@ def _total(values: Values) -> float:
 def _as_values(values: Any, what: str) -> Values:
     if is_tensor(values):
         return values
+    refuse_masked(values)
     try:
-        array = unmasked(values)
+        array = np.asarray(values)
         if array.dtype.kind in "biufc":
             return array
-    except DomainDataError:
-        raise
     except (TypeError, ValueError, RuntimeError):
         pass
     raise DomainDataError(

@@ -123,7 +123,8 @@ class QRMEstimator(DomainEstimator):
             model._forget()
             vars(model).update(seen)
         # From the mean to the highest level, each starting where the one before has ended.
-        order = sorted(range(len(models)), key=lambda i: _rank(goals[i]))
+        ranks = [-1.0 if goal.level is None else -goal.level.log_tail for goal in goals]
+        order = sorted(range(len(models)), key=ranks.__getitem__)
         if self._takes_long:
             from eqrm.estimators.network_training import train_each
 
@@ -188,10 +189,6 @@ class QRMEstimator(DomainEstimator):
         self.coef_, self.intercept_ = state["coef_"], state["intercept_"]
         check_shape("coef_", np.atleast_2d(self.coef_), (outputs, self.n_features_in_))
         check_shape("intercept_", np.atleast_1d(self.intercept_), (outputs,))
-
-
-def _rank(goal: Goal) -> float:
-    return -1.0 if goal.level is None else -goal.level.log_tail
 
 
 class QRMClassifier(Classification, QRMEstimator):

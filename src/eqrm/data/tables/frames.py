@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.arrays import unmasked
+from eqrm.arrays import refuse_masked
 from eqrm.domains import joined_columns
 from eqrm.errors import DomainDataError
 from eqrm.text import did_you_mean, listed
@@ -26,11 +26,9 @@ def in_memory(values: Any) -> NDArray[Any]:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.double() if values.is_floating_point() else values
+    refuse_masked(values)
     try:
-        array: NDArray[Any] = unmasked(values)
-        return array
-    except DomainDataError:
-        raise
+        return np.asarray(values)
     except ValueError:
         raise DomainDataError(
             "The rows have different lengths. Give one number per example, or one probability per "

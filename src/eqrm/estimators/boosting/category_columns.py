@@ -51,7 +51,8 @@ def coded(X: Any, categories: Mapping[str, tuple[str, ...]]) -> Any:
         )
     codes = {name: _codes(X[name], texts) for name, texts in categories.items()}
     for name, found in codes.items():
-        if len(found) and np.isnan(found).all() and not _all_missing(X[name]):
+        missing = X[name].is_null() if hasattr(X, "with_columns") else X[name].isna()
+        if len(found) and np.isnan(found).all() and not missing.all():
             warnings.warn(
                 f"No value of column {name!r} is one of its {len(categories[name]):,} categories "
                 f"in training, such as {categories[name][0]!r}: all are read as missing.",
@@ -72,10 +73,6 @@ def _columns(X: Any) -> list[Any]:
     named = frame and (hasattr(X, "with_columns") or hasattr(X, "assign"))
     names = list(X.columns) if named else []
     return names if len(set(names)) == len(names) else []
-
-
-def _all_missing(column: Any) -> bool:
-    return bool((column.is_null() if hasattr(column, "is_null") else column.isna()).all())
 
 
 def _categories_of(column: Any) -> list[Any] | None:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from eqrm.between_domains import (
-    between_arrays,
+    between_domains,
     common_variance,
     pooled_variances,
     restricted_log_likelihood,
@@ -274,7 +274,7 @@ def _measured(
     # Equal losses, as those of a constant, differ by rounding errors alone.
     noise = np.where(noise > (SAME * np.abs(values).max()) ** 2, noise, 0.0)
     several = known if known.sum() > 1 else np.ones_like(known)
-    found = between_arrays(values, noise, several / several.sum())
+    found = between_domains(values, noise, several / several.sum())
     return values, noise, several, *found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqrm.between_domains import between_arrays, restricted_log_likelihood
+from eqrm.between_domains import between_domains, restricted_log_likelihood
 from eqrm.evaluation.inference.certificates import domains_needed, quantile_bound
 from eqrm.evaluation.inference.nested.bounds import (
     POOLED,
@@ -250,7 +250,7 @@ def _at(inside: float, risks: Vector, ids: Any, noise: Vector) -> tuple[float, f
     means = np.bincount(ids, risks / variances) / weights
     own = np.log(variances).sum() + np.log(weights).sum()
     own += ((risks - means[ids]) ** 2 / variances).sum()
-    errors, equal = 1.0 / weights, np.full(means.size, 1.0 / means.size)
-    mean, between, _ = between_arrays(means, errors, equal)
+    errors = 1.0 / weights
+    mean, between, _ = between_domains(means, errors)
     likelihood = restricted_log_likelihood(between, means - mean, errors) - 0.5 * float(own)
     return likelihood, between, mean

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from cli.commands import run
+from cli.commands import called
 
 SITES, ROWS = 30, 12
 COLUMNS = ["--domain", "site", "--target", "y", "--prediction", "p"]
@@ -38,8 +37,8 @@ def rows(seed: int) -> pd.DataFrame:
 class Disk:
     """A folder with a table and what an earlier command has written there; refilled at will."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.folder, self.capsys = folder / "work", capsys
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "work"
         self.kept = folder / "before"
         self.folder.mkdir()
         rows(0).to_csv(self.folder / "rows.csv", index=False)
@@ -49,7 +48,7 @@ class Disk:
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """Exit code and standard error of a command."""
-        code, _, err = run(self.capsys, *arguments)
+        code, _, err = called(*arguments)
         return code, err
 
     def prepare(self, *commands: list[str]) -> None:

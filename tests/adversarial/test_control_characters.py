@@ -22,7 +22,7 @@ from adversarial.hostile_names import (
     assert_guarded,
     hostile,
 )
-from cli.commands import run
+from cli.commands import called
 from eqrm.errors import DataFileError, EqrmWarning
 from eqrm.text import csv_text, printable
 from eqrm.training.runs.config import RunConfig
@@ -56,21 +56,19 @@ FORMATS = [
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("table", SEEDS, indirect=True)
-def test_what_evaluate_prints_and_writes(
-    table: Path, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_evaluate_prints_and_writes(table: Path, form: str, tmp_path: Path) -> None:
     common = ["evaluate", str(table), "--domain", "site", "--target", "late"]
     common += ["--prediction", "p"]
     file, page = tmp_path / f"out.{form}", tmp_path / "page.html"
     extra = ["--report", str(page)] if form == "text" else []
-    code, out, err = run(capsys, *common, "--format", form, "--output", str(file), *extra)
+    code, out, err = called(*common, "--format", form, "--output", str(file), *extra)
     assert code == 0, err
     assert_clean(out + err, form)
     assert_clean(file.read_text(encoding="utf-8"), form)
     if form == "text":
         assert_clean(page.read_text(encoding="utf-8"), "page")
         for wrong in (["--domain", "sites"], ["--target", "x"], ["--prediction", "site"]):
-            code, out, err = run(capsys, *common[:2], *wrong, *_without(common, wrong))
+            code, out, err = called(*common[:2], *wrong, *_without(common, wrong))
             assert code == 2
             assert_clean(out + err, str(wrong))
     if form == "json":
@@ -78,7 +76,7 @@ def test_what_evaluate_prints_and_writes(
         begin = ["--start", str(file), "--alpha", "0.5", "--confidence", "0.5"]
         columns = ["--domain", "site", "--target", "late", "--prediction", "p", "--order", "x"]
         for options in ([*begin, *columns], ["--new", str(table)]):
-            _, out, err = run(capsys, "watch", str(state), *options)
+            _, out, err = called("watch", str(state), *options)
             assert_clean(out + err, "watch")
         for path in tmp_path.glob("late*"):
             assert_clean(path.read_text(encoding="utf-8"), path.name)
@@ -91,33 +89,29 @@ def _without(common: list[str], wrong: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("table", SEEDS[:4], indirect=True)
-def test_what_train_predict_and_recalibrate_print_and_write(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_train_predict_and_recalibrate_print_and_write(table: Path, tmp_path: Path) -> None:
     path, out = table, tmp_path / "out"
     common = ["--domain", "site", "--target", "late", "--drop", "p,q", "--model", "linear"]
-    code, printed, err = run(
-        capsys, "train", str(path), *common, "--alpha", "0.5", "--output", str(out)
-    )
+    code, printed, err = called("train", str(path), *common, "--alpha", "0.5", "--output", str(out))
     assert code == 0, err
     assert_clean(printed + err, "train")
     assert_clean_folder(out, at_least=4)
     model = next((out / "models").iterdir())
-    code, printed, err = run(
-        capsys, "predict", str(model), str(path), "--output", str(tmp_path / "p.csv")
+    code, printed, err = called(
+        "predict", str(model), str(path), "--output", str(tmp_path / "p.csv")
     )
     assert_clean(printed + err, "predict")
     assert_guarded(tmp_path / "p.csv", "predict")
     assert "made harmless for spreadsheets" in " ".join(printed.split())
     options = ["--target", "late", "--prediction", "p", "--domain", "site", "--alpha", "0.5"]
     saved = tmp_path / "correction.json"
-    code, printed, err = run(capsys, "recalibrate", str(path), *options, "--save", str(saved))
+    code, printed, err = called("recalibrate", str(path), *options, "--save", str(saved))
     assert_clean(printed + err, "recalibrate")
     assert_clean(saved.read_text(encoding="utf-8"), "correction")
     for ending in ("csv", "parquet"):
         file = tmp_path / f"r.{ending}"
         given = ["--correction", str(saved), "--output", str(file)]
-        code, printed, err = run(capsys, "recalibrate", str(path), *given)
+        code, printed, err = called("recalibrate", str(path), *given)
         assert code == 0, err
         assert_clean(printed + err, "recalibrate")
         assert ("made harmless" in printed) is (ending == "csv")
@@ -128,9 +122,7 @@ def test_what_train_predict_and_recalibrate_print_and_write(
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])
-def test_files_plans_and_configurations_with_hostile_names(
-    seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_plans_and_configurations_with_hostile_names(seed: int, tmp_path: Path) -> None:
     names = hostile(seed)
     folder = tmp_path / "files"
     folder.mkdir()
@@ -153,16 +145,14 @@ def test_files_plans_and_configurations_with_hostile_names(
         ["predict", str(folder), str(folder)],
         ["recalibrate", str(folder), "--prediction", "p", "--target", "y", "--domain", "d"],
     ):
-        _, out, err = run(capsys, *arguments)
+        _, out, err = called(*arguments)
         assert out + err
         assert_clean(out + err, " ".join(arguments))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_an_argument_with_control_characters_is_refused(
-    seed: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, "evaluate", f"{next(hostile(seed))}\x1b[31m.csv")
+def test_an_argument_with_control_characters_is_refused(seed: int) -> None:
+    code, out, err = called("evaluate", f"{next(hostile(seed))}\x1b[31m.csv")
     assert (code, out) == (2, "")
     assert "control characters" in err
     assert_clean(err, "argument")
@@ -195,9 +185,7 @@ def test_cells_of_csv_are_no_formulas() -> None:
 
 
 @pytest.mark.parametrize("table", SEEDS[:4], indirect=True)
-def test_what_backtest_prints_and_writes(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_backtest_prints_and_writes(table: Path, tmp_path: Path) -> None:
     frame = pd.read_parquet(table)
     frame["day"] = frame.groupby("site", sort=False).ngroup()
     frame = frame.rename(columns={"p": next(hostile(9)).replace("=", "")})
@@ -205,10 +193,10 @@ def test_what_backtest_prints_and_writes(
     frame.to_parquet(table, index=False)
     common = ["backtest", str(table), "--domain", "site", "--order", "day", "--target", "late"]
     plan = ["--prediction", "p", "--certify", "10", "--judge", "3", "--quantiles", ".5"]
-    code, out, err = run(capsys, *common, *plan, "--output", str(tmp_path / "backtest"))
+    code, out, err = called(*common, *plan, "--output", str(tmp_path / "backtest"))
     assert code == 0, err
     assert_clean(out + err, "backtest")
     assert_clean_folder(tmp_path / "backtest", at_least=4)
-    code, out, err = run(capsys, *common, "--prediction", "none", "--output", str(tmp_path / "b"))
+    code, out, err = called(*common, "--prediction", "none", "--output", str(tmp_path / "b"))
     assert code == 2
     assert_clean(out + err, "backtest refuses")

@@ -37,8 +37,8 @@ def fill(disk: Disk, name: str, sizes: tuple[int, ...]) -> list[int]:
     ],
 )
 def test_a_command_that_cannot_write_changes_nothing(
-    name: str, sizes: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, sizes: tuple[int, ...], tmp_path: Path
 ) -> None:
-    codes = fill(Disk(tmp_path, capsys), name, sizes)
+    codes = fill(Disk(tmp_path), name, sizes)
     assert codes[0] == 2
     assert sizes is not SIZES or codes[-1] != 2

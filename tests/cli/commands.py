@@ -35,43 +35,42 @@ def hospitals(seed: int = 0, number: int = HOSPITALS, first: int = 0) -> pd.Data
     )
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def called(*arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of ``eqrm ARGUMENTS``."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["eqrm", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-    printed = capsys.readouterr()
-    return int(stop.value.code or 0), printed.out, printed.err
-
-
-def run_once(*arguments: str) -> str:
-    """Standard output of ``eqrm ARGUMENTS``, which succeeds, for what several tests share."""
     out, err = StringIO(), StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["eqrm", *arguments])
         with pytest.raises(SystemExit) as stop:
             cli.main()
-    assert stop.value.code == 0, err.getvalue()
-    return out.getvalue()
+    return int(stop.value.code or 0), out.getvalue(), err.getvalue()
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def run(_: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """:func:`called`, for a test that has asked pytest to capture what is printed."""
+    return called(*arguments)
+
+
+def printed_by(*arguments: str) -> str:
+    """Standard output of ``eqrm ARGUMENTS``, which succeeds without a warning."""
+    code, printed, err = called(*arguments)
+    assert (code, err) == (0, "")
+    return printed
+
+
+def refused(*arguments: str) -> str:
     """What ``eqrm ARGUMENTS`` refuses in one line, and nothing else is printed."""
-    code, printed, err = run(capsys, *arguments)
+    code, printed, err = called(*arguments)
     assert (code, printed) == (2, "")
     assert err.startswith("eqrm: ")
     assert err.count("\n") == 1
     return err
 
 
-def refuse_in_one_line(
-    capsys: pytest.CaptureFixture[str], folder: Path, options: list[str], words: str
-) -> None:
+def refuse_in_one_line(folder: Path, options: list[str], words: str) -> None:
     """``eqrm train`` of the table in this folder says what is wrong, and leaves nothing behind."""
     out = folder / "out"
     table = str(folder / "t.csv")
-    assert words in refused(capsys, "train", table, *options, "--output", str(out))
+    assert words in refused("train", table, *options, "--output", str(out))
     assert not out.exists()
 
 

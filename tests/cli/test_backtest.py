@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import refused, run
+from cli.commands import called, printed_by, refused
 from eqrm.errors import MissingExtraError
 from eqrm.evaluation import Backtest, quantile_bound
 from eqrm.tabular import backtesting as job
@@ -69,12 +69,11 @@ def result(folder: Path) -> dict[str, Any]:
 
 
 def test_predictors_are_fitted_in_every_window_and_kept(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    table: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     out = tmp_path / "out"
     command = ["backtest", str(table), *FITTED, *JUDGED, "--output", str(out)]
-    code, printed, err = run(capsys, *command)
-    assert (code, err) == (0, "")
+    printed = printed_by(*command)
     assert "Models refitted on 30 domains, bounds from the next 40, judged on the 20" in printed
     found = result(out)
     assert found["models"] == [
@@ -94,21 +93,17 @@ def test_predictors_are_fitted_in_every_window_and_kept(
     ]
     monkeypatch.setattr(job, "fit_window", None)  # nothing is fitted again
     before = (out / "shares.csv").read_text()
-    code, again, err = run(capsys, *command, "--certify", "45")
-    assert (code, err) == (0, "")
+    again = printed_by(*command, "--certify", "45")
     assert "bounds from the next 40, 45" in again
     after = (out / "shares.csv").read_text()
     assert after.startswith(before)
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_given_predictions_are_certified_without_fitting(
-    predicted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_given_predictions_are_certified_without_fitting(predicted: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--target", "sold", "--domain", "day", "--prediction", "mine=p", "--certify", "60"]
-    code, printed, err = run(capsys, "backtest", str(predicted), *options, "--output", str(out))
-    assert (code, err) == (0, "")
+    printed = printed_by("backtest", str(predicted), *options, "--output", str(out))
     frame = days()
     y, p = frame["sold"], frame["p"]
     losses = -(y * np.log(p) + (1 - y) * np.log(1 - p))
@@ -159,10 +154,10 @@ def test_given_predictions_are_certified_without_fitting(
     ],
 )
 def test_everything_wrong_is_said_at_once_and_quickly(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, words: Any
+    table: Path, tmp_path: Path, options: Any, words: Any
 ) -> None:
     out, start = tmp_path / "out", time.process_time()
-    err = refused(capsys, "backtest", str(table), *options, "--output", str(out))
+    err = refused("backtest", str(table), *options, "--output", str(out))
     assert time.process_time() - start < 2.0
     assert [word for word in words if word not in err] == []
     assert not out.exists()
@@ -193,18 +188,18 @@ def broken(tmp_path: Path, change: Any) -> Path:
     ],
 )
 def test_domains_without_a_proper_order_are_refused_before_fitting(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, options: Any, words: str
+    tmp_path: Path, change: Any, options: Any, words: str
 ) -> None:
     path, out = broken(tmp_path, change), tmp_path / "out"
     sizes = ["--train", "30", "--certify", "40", "--judge", "20", "--target", "sold"]
     command = ["backtest", str(path), *sizes, *options, "--output", str(out)]
-    assert words in refused(capsys, *command)
+    assert words in refused(*command)
     assert not out.exists()
 
 
 @pytest.mark.usefixtures("no_pictures")
 def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    table: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
     out, calls, real = tmp_path / "out", [], job.fit_window
 
@@ -216,22 +211,20 @@ def test_an_interrupted_backtest_keeps_its_fits_and_goes_on(
 
     monkeypatch.setattr(job, "fit_window", fit)
     command = ["backtest", str(table), *FITTED, "--judge", "20", "--measure", "superquantile"]
-    code, _, err = run(capsys, *command, "--output", str(out))
+    code, _, err = called(*command, "--output", str(out))
     assert code == 130
     assert "Interrupted while fitting window 2 of 2" in err
     assert "1 fitted window kept in" in err
-    code, _, _ = run(capsys, *command, "--output", str(out))
+    code, _, _ = called(*command, "--output", str(out))
     assert (code, len(calls)) == (0, 3)
     (damaged, _) = sorted((out / "fits").iterdir())
     damaged.write_text(damaged.read_text()[:-40])
-    run(capsys, *command, "--output", str(out))
+    called(*command, "--output", str(out))
     assert len(calls) == 4  # what is not whole is fitted again
 
 
-def test_a_folder_with_other_files_is_refused(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_with_other_files_is_refused(table: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    code, _, err = run(capsys, "backtest", str(table), *FITTED, "--output", str(tmp_path))
+    code, _, err = called("backtest", str(table), *FITTED, "--output", str(tmp_path))
     assert code == 2
     assert "contains other files" in err

@@ -12,20 +12,19 @@ import pytest
 import typer
 
 import eqrm
-from cli.commands import refused, run
+from cli.commands import called, printed_by, refused
 from eqrm import cli
 
 
-def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "--version") == (0, f"eqrm {eqrm.__version__}\n", "")
+def test_version_is_printed() -> None:
+    assert called("--version") == (0, f"eqrm {eqrm.__version__}\n", "")
 
 
 def test_help_groups_the_commands_and_says_each_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run(capsys, "--help")
-    assert code == 0
+    out = printed_by("--help")
     panels: dict[str, list[str]] = {}
     for line in out.splitlines():
         if line.startswith("╭"):
@@ -57,11 +56,10 @@ def _paths_of_commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("path", _paths_of_commands(), ids=" ".join)
 def test_flags_take_no_value_and_lists_are_named_in_every_help(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: list[str]
+    monkeypatch: pytest.MonkeyPatch, path: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    code, out, err = run(capsys, *path, "--help")
-    assert (code, err) == (0, "")
+    out = printed_by(*path, "--help")
     assert re.search(r"--help\s+Show this message and exit", out)
     assert "bool" not in out.lower()
     options = [line for line in out.splitlines() if re.match(r"│\s+\*?\s*--", line)]
@@ -83,10 +81,8 @@ def test_flags_take_no_value_and_lists_are_named_in_every_help(
         (["train", "flights", "--alpha", "1"], "got 1. To minimise the largest"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
-) -> None:
-    assert complaint in refused(capsys, *arguments)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], complaint: str) -> None:
+    assert complaint in refused(*arguments)
 
 
 @pytest.mark.unmeasured

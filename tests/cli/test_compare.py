@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import eqrm
-from cli.commands import hospitals, run
+from cli.commands import called, hospitals, printed_by
 from eqrm.tabular.comparing.sources import CONSTANTS
 
 
@@ -30,13 +30,10 @@ def _predictions(folder: Path, name: str, noise: float, seed: int = 0, number: i
 OPTIONS = ("--domain", "day", "--target", "late", "--prediction", "p")
 
 
-def test_predictions_are_ranked_by_the_quantile_and_trainings_are_gathered(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predictions_are_ranked_by_the_quantile_and_trainings_are_gathered(tmp_path: Path) -> None:
     good, again = (_predictions(tmp_path, f"good{i}", 0.5, seed=i) for i in (1, 2))
     bad = _predictions(tmp_path, "bad", 3.0)
-    code, out, err = run(capsys, "compare", bad, f"good={good}", f"good={again}", *OPTIONS)
-    assert (code, err) == (0, "")
+    out = printed_by("compare", bad, f"good={good}", f"good={again}", *OPTIONS)
     assert out.startswith("good has the lowest 0.9-quantile of log-loss over 40 domains, clearly")
     lines = out.splitlines()
     headings = ["model", "trainings", "average", "half below", "9 in 10 below", "99 in 100 below"]
@@ -49,27 +46,23 @@ def test_predictions_are_ranked_by_the_quantile_and_trainings_are_gathered(
     assert "seed" not in out
 
 
-def test_all_formats_hold_the_same_numbers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_formats_hold_the_same_numbers(tmp_path: Path) -> None:
     files = [_predictions(tmp_path, name, noise) for name, noise in (("a", 0.5), ("b", 0.6))]
-    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "json", "--quantiles", ".5")
+    _, out, _ = called("compare", *files, *OPTIONS, "--format", "json", "--quantiles", ".5")
     found = json.loads(out)
     assert [row["level"] for row in found["models"][:3]] == [None, "0.5", "0.9"]
-    _, out, _ = run(capsys, "compare", *files, *OPTIONS, "--format", "csv", "--quantiles", ".5")
+    _, out, _ = called("compare", *files, *OPTIONS, "--format", "csv", "--quantiles", ".5")
     rows = pd.read_csv(pd.io.common.StringIO(out))
     assert rows.value.tolist() == pytest.approx([row["value"] for row in found["models"]])
     path = tmp_path / "board.md"
-    code, out, _ = run(
-        capsys, "compare", *files, *OPTIONS, "--format", "markdown", "--output", str(path)
+    code, out, _ = called(
+        "compare", *files, *OPTIONS, "--format", "markdown", "--output", str(path)
     )
     assert (code, out) == (0, f"Wrote {path}.\n")
     assert "| 1. a | 0." in path.read_text()
 
 
-def test_trainings_models_and_evaluations_are_compared_on_one_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_trainings_models_and_evaluations_are_compared_on_one_table(tmp_path: Path) -> None:
     hospitals(number=40).to_csv(tmp_path / "old.csv", index=False)
     hospitals(1, number=40, first=100).to_csv(tmp_path / "new.csv", index=False)
     out = tmp_path / "out"
@@ -77,15 +70,14 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
     result.save(out)
     names = list(json.loads((out / "evaluation.json").read_text())["models"])
     file = out / "evaluation.json"
-    code, printed, err = run(capsys, "compare", f"x={out}", f"x={file}", "--format", "json")
-    assert (code, err) == (0, "")
+    printed = printed_by("compare", f"x={out}", f"x={file}", "--format", "json")
     found = json.loads(printed)["models"]
     constants = {name for name in names if name in CONSTANTS}
     assert len(constants) == 2
     assert {row["model"]: row["seeds"] for row in found} == {
         name if name in constants else f"x: {name}": 1 if name in constants else 2 for name in names
     }
-    code, printed, err = run(capsys, "compare", str(out), str(file), "--format", "json")
+    printed = printed_by("compare", str(out), str(file), "--format", "json")
     assert {row["model"]: row["seeds"] for row in json.loads(printed)["models"]} == {
         name if name in constants else f"{path.name}: {name}": 1
         for name in names
@@ -94,8 +86,7 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
     models = [str(path) for path in sorted((out / "models").iterdir())]
     new = pd.read_csv(tmp_path / "new.csv")
     asked = ("--table", str(tmp_path / "new.csv"), "--alpha", ".5", "--format", "json")
-    code, printed, err = run(capsys, "compare", *models, *asked)
-    assert (code, err) == (0, "")
+    printed = printed_by("compare", *models, *asked)
     found = json.loads(printed)
     assert found["domains"] == 40
     plain = "logistic, plain"
@@ -109,12 +100,10 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(
     assert mean["value"] == pytest.approx(by_hand["model"].risks.mean(), rel=1e-12)
 
 
-def test_what_is_missing_is_named_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_missing_is_named_at_once(tmp_path: Path) -> None:
     (tmp_path / "m.safetensors").write_bytes(b"")
     file = _predictions(tmp_path, "a", 0.5)
-    code, _, err = run(capsys, "compare", str(tmp_path / "m.safetensors"), file, "nowhere.csv")
+    code, _, err = called("compare", str(tmp_path / "m.safetensors"), file, "nowhere.csv")
     assert code == 2
     assert "'nowhere.csv' does not exist" in err
     assert "--table FILE" in err
@@ -126,29 +115,26 @@ def test_what_is_missing_is_named_at_once(
         ((file, *OPTIONS, "--alpha", "2"), "alpha"),
         (("=x",), "NAME=PATH"),
     ):
-        code, _, err = run(capsys, "compare", *arguments)
+        code, _, err = called("compare", *arguments)
         assert code == 2
         assert words in err
 
 
-def test_other_losses_and_other_domains_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_losses_and_other_domains_are_refused(tmp_path: Path) -> None:
     losses = {"a": np.arange(40) / 40.0}
     (tmp_path / "e.json").write_text(eqrm.evaluate(domains=range(40), losses=losses).to_json())
     file = _predictions(tmp_path, "b", 0.5)
-    code, _, err = run(capsys, "compare", str(tmp_path / "e.json"), file, *OPTIONS)
+    code, _, err = called("compare", str(tmp_path / "e.json"), file, *OPTIONS)
     assert code == 2
     assert "compared by one loss" in err
     fewer = _predictions(tmp_path, "c", 0.5, number=30)
-    code, _, err = run(capsys, "compare", file, fewer, *OPTIONS)
+    code, _, err = called("compare", file, fewer, *OPTIONS)
     assert code == 2
     assert "same domains" in err
     frame = pd.read_parquet(file)
     frame.assign(day=frame.day + 99).to_parquet(other := tmp_path / "d.parquet")
-    assert "have 0 domains in common" in run(capsys, "compare", file, str(other), *OPTIONS)[2]
-    code, out, _ = run(capsys, "compare", file, fewer, *OPTIONS, "--common-domains")
-    assert code == 0
+    assert "have 0 domains in common" in called("compare", file, str(other), *OPTIONS)[2]
+    out = printed_by("compare", file, fewer, *OPTIONS, "--common-domains")
     assert "over 30 domains. The domains are too few for intervals" in out
     assert "(36 needed)" in out
     assert "10 domains left out" in out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import run
+from cli.commands import called
 from eqrm.data.datasets.registry import (
     BUILT_IN,
     DATASETS,
@@ -19,11 +19,11 @@ from eqrm.data.datasets.registry import (
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> object:
+def command(monkeypatch: pytest.MonkeyPatch) -> object:
     """Runs ``eqrm data ARGUMENTS``; its exit code, standard output and standard error."""
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.delenv("EQRM_DATA", raising=False)
-    return partial(run, capsys, "data")
+    return partial(called, "data")
 
 
 def test_the_list_says_what_is_there(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

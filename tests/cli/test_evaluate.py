@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import eqrm
-from cli.commands import refused, run
+from cli.commands import called, printed_by, refused
 from eqrm.evaluation import write_report
 from evaluation.routes import as_csv, as_parquet, world
 
@@ -25,17 +25,16 @@ def parquet(tmp_path: Path) -> Path:
 PREDICTED = ["--domain", "ward", "--target", "y", "--prediction", "ERM=erm", "--prediction", "eqrm"]
 
 
-def test_the_table_is_printed(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "evaluate", str(parquet), *PREDICTED)
-    assert (code, err) == (0, "")
+def test_the_table_is_printed(parquet: Path) -> None:
+    out = printed_by("evaluate", str(parquet), *PREDICTED)
     lines = out.splitlines()
     assert lines[0] == "2 models measured by the log-loss of 1,500 examples in 12 domains."
     found = eqrm.evaluate(world(), domains="ward", target="y", predictions={"ERM": "erm"})
     assert found.risk_table().cells["ERM"][0].text in out
 
 
-def test_json_holds_what_python_gives(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "evaluate", str(parquet), *PREDICTED, "--format", "json")
+def test_json_holds_what_python_gives(parquet: Path) -> None:
+    _, out, _ = called("evaluate", str(parquet), *PREDICTED, "--format", "json")
     content = json.loads(out)
     wanted = eqrm.evaluate(
         parquet,
@@ -48,15 +47,13 @@ def test_json_holds_what_python_gives(parquet: Path, capsys: pytest.CaptureFixtu
     assert content["risk_table"] == wanted.risk_table().to_dict()
 
 
-def test_an_aggregated_table_gives_the_same_output(
-    parquet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_aggregated_table_gives_the_same_output(parquet: Path) -> None:
     frame = world()
     table = frame.groupby("hospital").loss.agg(["size", "mean", "var"]).reset_index()
     table.to_csv(parquet.parent / "domains.csv", index=False)
-    raw = run(capsys, "evaluate", str(parquet), "--domain", "hospital", "--loss", "model=loss")
+    raw = called("evaluate", str(parquet), "--domain", "hospital", "--loss", "model=loss")
     options = ["--aggregated", "--count", "size", "--variance", "var", "--domain", "hospital"]
-    again = run(capsys, "evaluate", str(parquet.parent / "domains.csv"), *options)
+    again = called("evaluate", str(parquet.parent / "domains.csv"), *options)
     assert raw[0] == 0
     assert again == raw
 
@@ -69,27 +66,26 @@ def test_every_format_is_written_to_a_file(
     form: str,
     sign: str,
     parquet: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     path = parquet.parent / "table.txt"
     arguments = [str(parquet), *PREDICTED, "--format", form, "--output", str(path)]
-    assert run(capsys, "evaluate", *arguments) == (0, "", "")
+    assert called("evaluate", *arguments) == (0, "", "")
     assert sign in path.read_text(encoding="utf-8")
     assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]
 
 
-def test_any_levels_can_be_asked_for(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_levels_can_be_asked_for(parquet: Path) -> None:
     options = ["--quantiles", "0.1,0.5", "--quantiles", "0.999", "--superquantiles", ""]
     options += ["--format", "csv"]
-    _, out, _ = run(capsys, "evaluate", str(parquet), *PREDICTED, *options)
+    _, out, _ = called("evaluate", str(parquet), *PREDICTED, *options)
     rows = list(csv.DictReader(io.StringIO(out)))
     assert [row["level"] for row in rows[:5]] == ["", "0.1", "0.5", "0.999", ""]
 
 
-def test_files_are_compared(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_are_compared(parquet: Path) -> None:
     other = as_csv(world().assign(loss=lambda f: f.loss + 1), parquet.parent)
     arguments = ["--domain", "ward", "--loss", "A=loss", "--compare", f"B={other}"]
-    _, out, _ = run(capsys, "evaluate", str(parquet), *arguments, "--format", "json")
+    _, out, _ = called("evaluate", str(parquet), *arguments, "--format", "json")
     content = json.loads(out)["models"]
     assert list(content) == ["A", "B"]
     np.testing.assert_allclose(
@@ -97,11 +93,10 @@ def test_files_are_compared(parquet: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
-def test_figures_are_written(parquet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_written(parquet: Path) -> None:
     folder = parquet.parent / "figures"
     names = ["--domain", "ward", "--loss", "$\\no/path$=loss", "--loss", "_hidden=erm"]
-    code, _, err = run(capsys, "evaluate", str(parquet), *names, "--figures", str(folder))
-    assert (code, err) == (0, "")
+    printed_by("evaluate", str(parquet), *names, "--figures", str(folder))
     stems = ["risk-cdfs", "risk-distribution-1", "risk-distribution-2"]
     assert sorted(p.name for p in folder.iterdir()) == sorted(
         f"{stem}.{kind}" for stem in stems for kind in ("svg", "pdf")
@@ -131,16 +126,15 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     complaint: str,
     parquet: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(parquet.parent)
     outputs = [] if "--output" in arguments else ["--output", "table.txt"]
-    assert complaint in refused(capsys, "evaluate", str(parquet), *arguments, *outputs)
+    assert complaint in refused("evaluate", str(parquet), *arguments, *outputs)
     assert [p.name for p in parquet.parent.iterdir()] == ["measured.parquet"]
 
 
 def test_outputs_appear_together_or_not_at_all(
-    parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parquet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = parquet.parent / "table.txt"
     path.write_text("what was there before")
@@ -150,21 +144,19 @@ def test_outputs_appear_together_or_not_at_all(
 
     monkeypatch.setattr("eqrm.evaluation.presenting.plots.write_figures", break_down)
     arguments = [*PREDICTED, "--output", str(path), "--figures", str(parquet.parent / "f")]
-    code, _, err = run(capsys, "evaluate", str(parquet), *arguments)
+    code, _, err = called("evaluate", str(parquet), *arguments)
     assert (code, err) == (2, "eqrm: the pen broke\n")
     assert path.read_text() == "what was there before"
     assert sorted(p.name for p in parquet.parent.iterdir()) == ["measured.parquet", "table.txt"]
 
 
-def test_python_writes_the_page_of_the_command(
-    parquet: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typed, called = parquet.parent / "typed.html", parquet.parent / "called.html"
+def test_python_writes_the_page_of_the_command(parquet: Path) -> None:
+    typed, own = parquet.parent / "typed.html", parquet.parent / "own.html"
     asked = ["--domain", "ward", "--loss", "loss", "--no-references", "--confidence", "0.9"]
-    assert run(capsys, "evaluate", str(parquet), *asked, "--report", str(typed))[0] == 0
+    assert called("evaluate", str(parquet), *asked, "--report", str(typed))[0] == 0
     found = eqrm.evaluate(parquet, domains="ward", losses="loss")
-    write_report(found, called, table=found.risk_table(confidence=0.9))
-    (first, one), (second, other) = (_command_and_rest(page) for page in (typed, called))
+    write_report(found, own, table=found.risk_table(confidence=0.9))
+    (first, one), (second, other) = (_command_and_rest(page) for page in (typed, own))
     assert first.startswith("eqrm evaluate")
     assert second == "eqrm.evaluate(…) and eqrm.evaluation.write_report(…), called from Python"
     assert one == other

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 import eqrm
-from cli.commands import refused, run
+from cli.commands import called, refused
 
 CAMERAS = 36
 NAMES = np.array(["cat", "dog", "owl"])
@@ -52,8 +52,8 @@ def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return str(path)
 
 
-def content(capsys: pytest.CaptureFixture[str], file: str, *options: str) -> dict:
-    code, out, _ = run(capsys, "evaluate", file, "--domain", "camera", *options, "--format", "json")
+def content(file: str, *options: str) -> dict:
+    code, out, _ = called("evaluate", file, "--domain", "camera", *options, "--format", "json")
     assert code == 0
     return json.loads(out)
 
@@ -62,8 +62,8 @@ def pooled(found: dict, model: str) -> float:
     return found["metrics"][model]["pooled"]
 
 
-def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = content(capsys, file, *CLASSES, "--metric", "accuracy", "--confidence", "0.9")
+def test_the_command_gives_what_python_gives(file: str) -> None:
+    found = content(file, *CLASSES, "--metric", "accuracy", "--confidence", "0.9")
     wanted = eqrm.evaluate(
         frame(),
         metric="accuracy",
@@ -78,27 +78,23 @@ def test_the_command_gives_what_python_gives(file: str, capsys: pytest.CaptureFi
     assert found["risk_table"] == wanted.risk_table(confidence=0.9).to_dict()
 
 
-def test_scores_probabilities_and_tasks_in_columns(
-    file: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_probabilities_and_tasks_in_columns(file: str) -> None:
     data = frame()
-    found = content(
-        capsys, file, "--target", "is_cat", "--prediction", "score", "--metric", "roc-auc"
-    )
+    found = content(file, "--target", "is_cat", "--prediction", "score", "--metric", "roc-auc")
     assert pooled(found, "score") == pytest.approx(roc_auc_score(data.is_cat, data.score))
     first = found["metrics"]["score"]["domains"][0]
     assert first == {"domain": "c00", "n": 12, "value": None, "reason": "one class"}
     assert found["risk_table"]["domains"] == CAMERAS - 1
     given = ("--target", "is_cat", "--prediction", "probability", "--metric", "accuracy")
     right = ((data.probability >= 0.5) == (data.is_cat == 1)).mean()
-    assert pooled(content(capsys, file, *given), "probability") == pytest.approx(right)
+    assert pooled(content(file, *given), "probability") == pytest.approx(right)
     given = ("--target", "species", "--prediction", "ERM=p_{class}", "--metric", "macro-f1")
     expected = f1_score(data.species, data.erm, average="macro")
-    assert pooled(content(capsys, file, *given), "ERM") == pytest.approx(expected)
+    assert pooled(content(file, *given), "ERM") == pytest.approx(expected)
     given = ("--target", "y_{task}", "--prediction", "s_{task}", "--metric", "average-precision")
     tasks = [data[[f"y_{task}", f"s_{task}"]].dropna().to_numpy() for task in "ab"]
     expected = np.mean([average_precision_score(*each.T) for each in tasks])
-    assert pooled(content(capsys, file, *given), "s_{task}") == pytest.approx(expected)
+    assert pooled(content(file, *given), "s_{task}") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +112,6 @@ def test_scores_probabilities_and_tasks_in_columns(
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(
-    file: str, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+    file: str, options: list[str], words: str
 ) -> None:
-    assert words in refused(capsys, "evaluate", file, "--domain", "camera", *options)
+    assert words in refused("evaluate", file, "--domain", "camera", *options)

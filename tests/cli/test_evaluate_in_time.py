@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import refused, run
+from cli.commands import called, printed_by, refused
 from eqrm import Evaluation
 from eqrm.evaluation import order_test, quantile_bound, recent_bound, spell_bound
 
@@ -35,13 +35,13 @@ def file(tmp_path: Path) -> str:
 
 
 def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
-    file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    file: str, tmp_path: Path
 ) -> None:
     risks = spells().loss.to_numpy()
     command = ["evaluate", file, "--domain", "shop", "--loss", "loss", "--order", "day"]
     asked = ["--dependence", "2", "--spells", "--recent", "30"]
     report = tmp_path / "r.html"
-    code, out, _ = run(capsys, *command, *asked, "--report", str(report))
+    code, out, _ = called(*command, *asked, "--report", str(report))
     assert code == 0
     bounds = {
         "dependence": quantile_bound(risks, 0.9, 0.95, dependence=2),
@@ -60,7 +60,7 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
         "applies is the one for dependent domains (eqrm evaluate --dependence K where K is "
         "known, or --spells)."
     ) in out
-    _, out, _ = run(capsys, *command, *asked, "--format", "json")
+    _, out, _ = called(*command, *asked, "--format", "json")
     content = json.loads(out)
     for name, bound in bounds.items():
         assert content["summary"]["in_time"]["loss"][name] == bound.to_dict()
@@ -83,25 +83,22 @@ def test_an_order_column_gives_the_test_and_every_bound_in_text_json_and_report(
     ],
 )
 def test_options_that_cannot_be_followed_are_refused_with_a_remedy(
-    options: list[str], words: str, file: str, capsys: pytest.CaptureFixture[str]
+    options: list[str], words: str, file: str
 ) -> None:
     command = ["evaluate", file, "--domain", "shop", "--loss", "loss", *options]
-    assert words in refused(capsys, *command)
+    assert words in refused(*command)
 
 
-def test_merged_parts_of_dated_domains_have_an_order(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_merged_parts_of_dated_domains_have_an_order(tmp_path: Path) -> None:
     frame, parts = spells(), []
     for number in (0, 1):
         frame[number::2].to_csv(tmp_path / f"{number}.csv", index=False)
         parts.append(str(tmp_path / f"{number}.json"))
         command = ["evaluate", str(tmp_path / f"{number}.csv"), "--domain", "day", "--loss", "loss"]
-        assert run(capsys, *command, "--partial", parts[-1])[0] == 0
+        assert called(*command, "--partial", parts[-1])[0] == 0
     later = ["--test-after", "2013-03", "--dependence", "1"]
-    code, out, _ = run(capsys, "evaluate", "--merge", *parts, *later)
-    assert code == 0
+    out = printed_by("evaluate", "--merge", *parts, *later)
     late = frame.loss.to_numpy()[90:]
     assert quantile_bound(late, 0.9, 0.95, dependence=1).sentence in out
-    code, _, err = run(capsys, "evaluate", "--merge", *parts, "--order", "day", "--seen", "x")
+    code, _, err = called("evaluate", "--merge", *parts, "--order", "day", "--seen", "x")
     assert (code, "Leave out --seen, --order." in err) == (2, True)

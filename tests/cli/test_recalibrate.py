@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import run
+from cli.commands import called, printed_by
 from tabular.prediction_worlds import two_classes
 
 PREDICTED = ["--domain", "day", "--target", "label", "--prediction", "p"]
@@ -22,11 +22,10 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def test_fit_print_save_and_apply(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fit_print_save_and_apply(table: Path) -> None:
     saved, first, second = (table.parent / n for n in ("c.json", "1.parquet", "2.csv"))
     options = ["--alpha", ".9", "--save", str(saved), "--output", str(first)]
-    code, out, err = run(capsys, "recalibrate", str(table), *PREDICTED, *options)
-    assert (code, err) == (0, "")
+    out = printed_by("recalibrate", str(table), *PREDICTED, *options)
     assert "fitted on 30 domains" in out
     assert [line.split("  ")[0] for line in out.splitlines() if "  0." in line] == [
         "as given",
@@ -37,19 +36,14 @@ def test_fit_print_save_and_apply(table: Path, capsys: pytest.CaptureFixture[str
     content = json.loads(saved.read_text())
     assert content["level"] == "0.9"
     assert content["scale"] < 0.8
-    code, out, _ = run(
-        capsys, "recalibrate", str(table), "--correction", str(saved), "--output", str(second)
-    )
-    assert code == 0
+    out = printed_by("recalibrate", str(table), "--correction", str(saved), "--output", str(second))
     assert out.startswith(f"4,800 rows corrected: 'p' in {second}. The column 'seen' marks ")
     np.testing.assert_allclose(pd.read_csv(second).p, pd.read_parquet(first).p, rtol=1e-12)
 
 
-def test_missing_and_conflicting_options_are_named_at_once(
-    table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_and_conflicting_options_are_named_at_once(table: Path) -> None:
     def refusal(*arguments: str) -> str:
-        code, out, err = run(capsys, "recalibrate", str(table), *arguments)
+        code, out, err = called("recalibrate", str(table), *arguments)
         assert (code, out) == (2, "")
         return err
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import run
+from cli.commands import called
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 
@@ -36,12 +36,12 @@ SEVERAL = ["--domain", "city", "--domain", "clinic"]
 
 
 def test_train_and_evaluate_join_the_columns_to_the_same_names(
-    visits: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    visits: Path, tmp_path: Path
 ) -> None:
     out, known = tmp_path / "out", tmp_path / "known.csv"
     pd.read_csv(visits).query("clinic < 8").to_csv(known, index=False)
     options = ["--target", "y", "--drop", "p", "--measure", "mean", "--output", str(out)]
-    code, printed, err = run(capsys, "train", str(known), *SEVERAL, *options)
+    code, printed, err = called("train", str(known), *SEVERAL, *options)
     assert code == 0, err
     assert "24 domains" in printed
     judged = json.loads((out / "evaluation.json").read_text())["models"]
@@ -49,9 +49,9 @@ def test_train_and_evaluate_join_the_columns_to_the_same_names(
     assert len(trained) == 24
     assert trained < set(NAMES)
     predicted = tmp_path / "predicted.csv"
-    assert run(capsys, "predict", str(out), str(visits), "--output", str(predicted))[0] == 0
+    assert called("predict", str(out), str(visits), "--output", str(predicted))[0] == 0
     given = ["--target", "y", "--prediction", "p_1", "--format", "json", "--no-references"]
-    code, printed, _ = run(capsys, "evaluate", str(predicted), *SEVERAL, *given)
+    code, printed, _ = called("evaluate", str(predicted), *SEVERAL, *given)
     assert code == 0
     found = json.loads(printed)["models"]["p_1"]["domains"]
     assert set(found) == set(NAMES) - trained  # the others were seen in training

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.commands import refused, run
+from cli.commands import called, printed_by, refused
 from data.real_data import ROOT, needs
 
 DOMAINS = 3
@@ -34,11 +34,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_rules_are_tabulated_and_those_without_records_say_so(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, "table", str(folder))
-    assert code == 0
+def test_all_rules_are_tabulated_and_those_without_records_say_so(folder: Path) -> None:
+    out = printed_by("table", str(folder))
     assert "Mine: accuracy (%) on held-out domains. Selection: training-domain" in out
     # draw 1 is selected: domain n reaches (n + 1 + trial) / 8
     assert "ERM        18.8 ± 4.4  31.2 ± 4.4  43.8 ± 4.4  31.2 ± 4.4" in out
@@ -46,26 +43,21 @@ def test_all_rules_are_tabulated_and_those_without_records_say_so(
     assert "no validation risk" in out
 
 
-def test_rules_and_their_settings_are_options(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rules_and_their_settings_are_options(folder: Path) -> None:
     options = ["--rule", "quantile,oracle", "--metric", "accuracy", "--alpha", "0.5"]
-    code, out, _ = run(capsys, "table", str(folder), *options, "--checkpoints", "last")
-    assert code == 0
+    out = printed_by("table", str(folder), *options, "--checkpoints", "last")
     assert "quantile of validation domains, α = 0.5, last checkpoint" in out
     assert "training-domain" not in out
 
 
-def test_files_are_written_in_the_format_of_their_name(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_written_in_the_format_of_their_name(folder: Path, tmp_path: Path) -> None:
     begins = {"txt": "Mine: acc", "md": "### Mine", "tex": r"\paragraph", "csv": "table,dataset"}
     for suffix, begin in begins.items():
         path = tmp_path / f"tables.{suffix}"
-        code, out, _ = run(capsys, "table", str(folder), "--output", str(path))
+        code, out, _ = called("table", str(folder), "--output", str(path))
         assert (code, out) == (0, f"Wrote {path}.\n")
         assert path.read_text(encoding="utf-8").startswith(begin)
-    code, out, _ = run(capsys, "table", str(folder), "--selected", "--format", "csv")
+    code, out, _ = called("table", str(folder), "--selected", "--format", "csv")
     assert out.startswith(
         "dataset,rule,objective,held_out,trial,draw,step,score,value,run,settings\n"
     )
@@ -84,15 +76,15 @@ def test_files_are_written_in_the_format_of_their_name(
     ],
 )
 def test_wrong_options_are_refused_in_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+    folder: Path, options: list[str], message: str
 ) -> None:
-    assert message in refused(capsys, "table", str(folder), *options)
+    assert message in refused("table", str(folder), *options)
 
 
 @needs("domainbed_sweep/records.jsonl.gz")
-def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_shows_what_the_command_prints() -> None:
     page = Path(__file__).parents[2] / "docs" / "sweeps.md"
     rules = "training-domain,leave-one-domain-out,oracle"
-    _, out, _ = run(capsys, "table", str(ROOT / "domainbed_sweep"), "--rule", rules)
+    _, out, _ = called("table", str(ROOT / "domainbed_sweep"), "--rule", rules)
     assert f"```text\n{out}```" in page.read_text(encoding="utf-8")
     assert f"--rule {rules}\n```" in page.read_text(encoding="utf-8")

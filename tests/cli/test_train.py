@@ -11,7 +11,7 @@ import pytest
 from scipy.stats.mstats import hdquantiles
 
 import eqrm
-from cli.commands import changed, hospitals, refused, run, run_once
+from cli.commands import called, changed, hospitals, printed_by, refused
 
 pytestmark = [
     pytest.mark.xdist_group("train"),  # what is prepared once serves all tests
@@ -29,16 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hospitals().to_csv(found / "patients.csv", index=False)
     asked = ["--target", "ill", "--domain", "hospital", "--alpha", ".5,.9", *PLAIN]
     asked += ["--mean-budget", ".5", "--output", str(found / "out")]
-    run_once("train", str(found / "patients.csv"), *asked)
+    printed_by("train", str(found / "patients.csv"), *asked)
     return found
 
 
-def test_the_folder_of_a_training_is_not_a_file_of_an_evaluation(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_of_a_training_is_not_a_file_of_an_evaluation(folder: Path) -> None:
     out = str(folder / "out")
-    assert f"eqrm compare {out}" in refused(capsys, "evaluate", out)
-    watched = refused(capsys, "watch", str(folder / "w"), "--start", out)
+    assert f"eqrm compare {out}" in refused("evaluate", out)
+    watched = refused("watch", str(folder / "w"), "--start", out)
     assert f"{out}/kept-aside.json" in watched
 
 
@@ -62,27 +60,21 @@ def test_the_risk_table_is_that_of_models_which_have_not_seen_the_hospital(folde
             assert quantiles[at] == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(tmp_path: Path) -> None:
     """Where another table is kept aside; its risks follow from what the command predicts."""
     hospitals(number=20).to_csv(tmp_path / "train.csv", index=False)
     other = hospitals(seed=1, number=40, first=20)
     other.to_csv(tmp_path / "test.csv", index=False)
     out, test = tmp_path / "out", str(tmp_path / "test.csv")
     asked = ["--target", "ill", "--domain", "hospital", "--test", test, *PLAIN]
-    code, said, err = run(
-        capsys, "train", str(tmp_path / "train.csv"), *asked, "--output", str(out)
-    )
-    assert (code, err) == (0, "")
+    said = printed_by("train", str(tmp_path / "train.csv"), *asked, "--output", str(out))
     assert "certificate from 40 hospitals kept aside, of this model)" in said
     kept = json.loads((out / "kept-aside.json").read_text())["models"]
     listed = json.loads((out / "files.json").read_text())["models"]
     assert set(kept) == set(listed)
     for name, file in listed.items():
         output = str(tmp_path / "p.csv")
-        code, told, _ = run(capsys, "predict", str(out / file), test, "--output", output)
-        assert code == 0
+        told = printed_by("predict", str(out / file), test, "--output", output)
         assert told.startswith("1,000 rows predicted: prediction, p_no, p_yes")
         assert "None of 40 domains was seen in training" in told
         found = pd.read_csv(output)
@@ -94,46 +86,39 @@ def test_the_risks_kept_aside_are_those_of_the_models_that_are_handed_over(
         np.testing.assert_allclose(kept[name]["risks"], expected, rtol=1e-9)
 
 
-def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_does_not_say_what_was_chosen_names_its_models(tmp_path: Path) -> None:
     content = {"written by": "eqrm train", "files": ["models/a.safetensors"], "recommended": "b"}
     (tmp_path / "files.json").write_text(json.dumps(content))
     output = str(tmp_path / "p.csv")
     command = ["predict", str(tmp_path), "t.csv", "--output", output]
-    assert f"use one of the files in {tmp_path / 'models'}" in refused(capsys, *command)
+    assert f"use one of the files in {tmp_path / 'models'}" in refused(*command)
     content |= {"models": {"b": "../elsewhere/b.safetensors"}}
     (tmp_path / "files.json").write_text(json.dumps(content))
     words = "it lists '../elsewhere/b.safetensors', which is outside of it"
-    assert words in refused(capsys, *command)
+    assert words in refused(*command)
 
 
-def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_options_may_stand_before_the_table_and_settings_are_read_as_yaml(tmp_path: Path) -> None:
     """An option once took every word after it, the table too; 1e-3 was once a text."""
     frame = hospitals(number=12).rename(columns={"ward": "ward, wing"})
     frame.to_csv(tmp_path / "t.csv", index=False)
     options = ["--target", "ill", "--domain", "hospital", "--alpha", ".9", "--set", "l2=1e-3"]
     out = tmp_path / "out"
     drop = ["--drop", '"ward, wing",age', str(tmp_path / "t.csv")]
-    code, _, err = run(capsys, "train", *options, *PLAIN, "--output", str(out), *drop)
-    assert (code, err) == (0, "")
+    printed_by("train", *options, *PLAIN, "--output", str(out), *drop)
     estimator = eqrm.load_model(out / "models" / "logistic-plain.safetensors")
     assert estimator.l2 == 1e-3
     assert estimator.n_features_in_ == 1
 
 
-def test_predict_names_what_is_wrong(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_predict_names_what_is_wrong(folder: Path, tmp_path: Path) -> None:
     model = str(folder / "out" / "models" / "logistic-trained-for-9-in-10.safetensors")
     table, output = tmp_path / "t.csv", str(tmp_path / "p.csv")
     frame = hospitals(number=1)
 
     def predicted(frame: pd.DataFrame, *options: str) -> tuple[int, str, str]:
         frame.to_csv(table, index=False)
-        return run(capsys, "predict", model, str(table), "--output", output, *options)
+        return called("predict", model, str(table), "--output", output, *options)
 
     code, _, err = predicted(frame.drop(columns=["age", "ward"]))
     assert (code, "no columns 'age', 'ward'" in err) == (2, True)
@@ -153,14 +138,14 @@ def test_predict_names_what_is_wrong(
     assert (code, list(pd.read_csv(output))) == (0, ["prediction", "p_no", "p_yes"])
     for target, words in (("p.txt", "CSV or Parquet"), ("t.csv", "is the table itself")):
         command = ["predict", model, str(table), "--output", str(tmp_path / target)]
-        assert words in refused(capsys, *command)
+        assert words in refused(*command)
     (tmp_path / "no.safetensors").write_bytes(b"no model at all")
     for name, words in (
         ("no.safetensors", "is not a model file"),
         ("t.csv", "is not a model file, or it is damaged. Model files are written by 'eqrm train'"),
         ("absent.safetensors", "does not exist"),
     ):
-        code, _, err = run(capsys, "predict", str(tmp_path / name), str(table), "--output", output)
+        code, _, err = called("predict", str(tmp_path / name), str(table), "--output", output)
         assert (code, words in err, "header" in err) == (2, True, False)
 
 
@@ -168,7 +153,6 @@ def test_predict_names_what_is_wrong(
 def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
     step: str,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def press(*arguments: object, **named: object) -> None:
@@ -180,7 +164,7 @@ def test_ctrl_c_says_what_was_stopped_and_what_is_kept(
     out = str(tmp_path / "out")
     asked = ["--target", "ill", "--domain", "hospital", "--output", out]
     asked += PLAIN
-    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
+    code, printed, err = called("train", str(tmp_path / "t.csv"), *asked)
     kept = f"Nothing was saved to {out}." if step != "writing" else "may be incomplete."
     assert (code, printed) == (130, "")
     assert err.startswith(f"eqrm: Interrupted while {step}. ")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import refuse_in_one_line, run
+from cli.commands import called, printed_by, refuse_in_one_line
 from eqrm.data.tables.reading import read_table
 from eqrm.tabular.choosing.cross_fitting import Comparison
 from eqrm.tabular.plan import TrainingPlan
@@ -44,9 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(folder: Path) -> None:
     """The model that was judged on them is saved where another table is kept aside."""
     out, table, frame = folder / "trained", str(folder / "t.csv"), patients()
     aside = frame["hospital"] >= "H32"
@@ -54,8 +52,7 @@ def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
     frame[aside].to_csv(folder / "test.csv", index=False)
     options = [*NESTED, "--measure", "mean", "--model", "linear", "--output", str(out)]
     options += ["--test", str(folder / "test.csv")]
-    code, _, err = run(capsys, "train", str(folder / "train.csv"), *options)
-    assert (code, err) == (0, "")
+    printed_by("train", str(folder / "train.csv"), *options)
     content = json.loads((out / "kept-aside.json").read_text())
     domains = content["models"]["logistic, plain"]["domains"]
     held_out = {name.split(" | ")[0] for name in domains}
@@ -66,12 +63,12 @@ def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
     assert "of new members (ward) of similar size in new groups (hospital)" in summary
     predicted = folder / "predicted.csv"
     model = str(out)
-    code, printed, _ = run(capsys, "predict", model, table, "--output", str(predicted))
+    code, printed, _ = called("predict", model, table, "--output", str(predicted))
     assert (code, "32 of 64 groups were seen in training" in printed) == (0, True)
     rows = pd.read_csv(predicted)
     assert set(rows.loc[~rows["seen"], "hospital"]) == held_out
     given = ["--domain", "hospital", "--within", "ward", "--target", "ill", "--prediction", "p_1"]
-    code, printed, _ = run(capsys, "evaluate", str(predicted), *given, "--no-references")
+    code, printed, _ = called("evaluate", str(predicted), *given, "--no-references")
     assert (code, f"{len(domains)} domains of 32 groups" in printed) == (0, True)
 
 
@@ -85,13 +82,12 @@ def test_whole_hospitals_are_kept_aside_from_training_to_evaluation(
 )
 def test_what_does_not_fit_nested_domains_is_refused(
     folder: Path,
-    capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     options: list[str],
     words: str,
 ) -> None:
     monkeypatch.chdir(folder)
-    refuse_in_one_line(capsys, folder, options, words)
+    refuse_in_one_line(folder, options, words)
 
 
 def test_no_ward_is_judged_by_a_model_of_its_hospital(folder: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import hospitals, refused, run
+from cli.commands import called, hospitals, refused
 
 pytestmark = pytest.mark.usefixtures("no_figure")
 NAMED = ("--target", "ill", "--domain", "hospital")
@@ -54,13 +54,11 @@ def defective(folder: Path) -> tuple[Path, list[str], list[str]]:
     return folder / "t.csv", options, words
 
 
-def test_all_problems_of_a_table_are_named_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_problems_of_a_table_are_named_at_once(tmp_path: Path) -> None:
     path, options, words = defective(tmp_path)
     out = tmp_path / "out"
     asked = [*NAMED, *options, "--model", "lineer", "--output", str(out)]
-    code, printed, err = run(capsys, "train", str(path), *asked)
+    code, printed, err = called("train", str(path), *asked)
     assert (code, printed) == (2, "")
     assert [each for each in [*words, "Did you mean 'linear'?"] if each not in err] == []
     assert err.count("\n  - ") == 11
@@ -83,15 +81,13 @@ def messy(seed: int = 0, number: int = 50) -> pd.DataFrame:
     return frame
 
 
-def test_a_messy_table_is_trained_on_and_predicted_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_messy_table_is_trained_on_and_predicted_for(tmp_path: Path) -> None:
     frame, out = messy(), tmp_path / "out"
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.head(40).to_csv(tmp_path / "new.csv", index=False)
     options = ["--max-missing", "0.4", "--row-weight", "weight", "--class-weight", "balanced"]
     asked = [*NAMED, *options, "--surrogate", "none", "--model", "linear", "--output", str(out)]
-    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *asked)
+    code, printed, err = called("train", str(tmp_path / "t.csv"), *asked)
     assert code == 0, err
     assert printed.startswith(f"{tmp_path / 't.csv'}: 50 hospitals, 1,250 rows;")
     assert " in summary.txt)" in printed  # not all notes are on the first screen
@@ -108,12 +104,12 @@ def test_a_messy_table_is_trained_on_and_predicted_for(
         assert words in said, words
     predicted = tmp_path / "p.csv"
     asked = [str(out), str(tmp_path / "new.csv"), "--output", str(predicted)]
-    code, _, err = run(capsys, "predict", *asked, "--keep", "stay,admitted")
+    code, _, err = called("predict", *asked, "--keep", "stay,admitted")
     assert code == 0, err
     found = pd.read_csv(predicted)
     assert list(found.columns[:4]) == ["stay", "admitted", "hospital", "ill"]
     assert found["stay"].tolist() == frame["stay"].head(40).tolist()
-    code, _, err = run(capsys, "predict", *asked, "--keep", "stya")
+    code, _, err = called("predict", *asked, "--keep", "stya")
     assert code == 2
     assert "no column 'stya'. Did you mean 'stay'?" in err
 
@@ -128,9 +124,7 @@ def test_a_messy_table_is_trained_on_and_predicted_for(
         ("yse=2", "class_weight has the class 'yse', which the target has not. Did you mean 'yes'"),
     ],
 )
-def test_wrong_class_weights_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, words: str
-) -> None:
+def test_wrong_class_weights_are_refused(tmp_path: Path, given: str, words: str) -> None:
     hospitals(number=6).to_csv(tmp_path / "t.csv", index=False)
     asked = [*NAMED, "--class-weight", given, "--output", str(tmp_path / "out")]
-    assert words in refused(capsys, "train", str(tmp_path / "t.csv"), *asked)
+    assert words in refused("train", str(tmp_path / "t.csv"), *asked)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cli.commands import changed, hospitals, refuse_in_one_line, run
+from cli.commands import called, changed, hospitals, refuse_in_one_line
 
 MISTAKES = [
     (["--target", "sick", "--domain", "hospital"], "no column 'sick'"),
@@ -40,11 +40,11 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("options", "words"), MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+    tmp_path: Path, options: list[str], words: str
 ) -> None:
     number = 210 if words == "different values" else 6
     hospitals(number=number).to_csv(tmp_path / "t.csv", index=False)
-    refuse_in_one_line(capsys, tmp_path, options, words)
+    refuse_in_one_line(tmp_path, options, words)
 
 
 @pytest.mark.parametrize(
@@ -56,20 +56,18 @@ def test_a_mistake_is_one_line_and_leaves_nothing_behind(
     ],
 )
 def test_a_table_that_cannot_be_used_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], frame: pd.DataFrame, words: str
+    tmp_path: Path, frame: pd.DataFrame, words: str
 ) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
-    refuse_in_one_line(capsys, tmp_path, ["--target", "ill", "--domain", "hospital"], words)
+    refuse_in_one_line(tmp_path, ["--target", "ill", "--domain", "hospital"], words)
 
 
-def test_warnings_are_lines_without_source_and_each_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_warnings_are_lines_without_source_and_each_once(tmp_path: Path) -> None:
     frame = hospitals(number=6).assign(paid="8,4", day=["30.04.2024", "01.05.2024"] * 75)
     frame.to_csv(tmp_path / "t.csv", index=False, sep=";", decimal=",")
     options = ["--target", "ill", "--domain", "hospital", "--order", "day", "--feature", "day"]
     options += ["--mean-budget", "-1"]
-    code, printed, err = run(capsys, "train", str(tmp_path / "t.csv"), *options)
+    code, printed, err = called("train", str(tmp_path / "t.csv"), *options)
     assert (code, printed) == (2, "")
     first, *rest = err.splitlines()
     assert first.startswith("Warning: Column 'day' holds dates written as day.month.year")

@@ -13,7 +13,7 @@ import pytest
 
 import eqrm
 from cases import in_full
-from cli.commands import run
+from cli.commands import called
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation import Evaluation, evaluate_part, merge_parts
 from eqrm.evaluation.parts import EvaluatedPart
@@ -168,7 +168,7 @@ def test_what_does_not_belong_together_is_refused_with_all_problems(
 
 
 def test_all_problems_of_parts_in_files_are_listed_at_once(
-    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shards: list[Path], tmp_path: Path
 ) -> None:
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -180,7 +180,7 @@ def test_all_problems_of_parts_in_files_are_listed_at_once(
     write_checked_json(folder / "f.json", "eqrm part of an evaluation 2", {"labels": None})
     part = replace(EvaluatedPart.read(folder / "d.json"), sources={"other": "other"})
     replace(part, measures={**part.measures, "domains": ["week"]}).write(folder / "g.json")
-    code, _, err = run(capsys, "evaluate", "--merge", str(folder))
+    code, _, err = called("evaluate", "--merge", str(folder))
     assert code == 2
     for words in ("a.json is not", "in two parts, b.json and c.json", "e.json is not", "f.json is"):
         assert words in err
@@ -189,38 +189,36 @@ def test_all_problems_of_parts_in_files_are_listed_at_once(
         merge_parts([folder / "a.json"])
     (tmp_path / "empty").mkdir()
     given = [str(tmp_path / "empty"), str(tmp_path / "none.json")]
-    code, _, err = run(capsys, "evaluate", "--merge", *given)
+    code, _, err = called("evaluate", "--merge", *given)
     assert (code, f"The folder {given[0]!r} has no part" in err) == (2, True)
     assert f"There is no part {given[1]!r}. Give files that --partial wrote." in err
 
 
-def test_the_command_measures_parts_and_merges_them(
-    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_measures_parts_and_merges_them(shards: list[Path], tmp_path: Path) -> None:
     given = ["--domain", "day", "--loss", "loss"]
     chosen = [shards[2], shards[4]]
     for number, shard in enumerate(chosen):
         part = str(tmp_path / f"part-{number}.json")
-        code, out, _ = run(capsys, "evaluate", str(shard), *given, "--partial", part)
+        code, out, _ = called("evaluate", str(shard), *given, "--partial", part)
         assert (code, out.endswith(f"{part}\n")) == (0, True)
     assert out.startswith("30 examples in 1 domain: ")
     table = tmp_path / "table.txt"
     texts = []
     for arguments in (["--merge", str(tmp_path)], [*map(str, chosen), *given]):
-        assert run(capsys, "evaluate", *arguments, "--output", str(table))[0] == 0
+        assert called("evaluate", *arguments, "--output", str(table))[0] == 0
         texts.append(table.read_text())
     assert texts[0] == texts[1]
     first = str(tmp_path / "part-0.json")
-    code, _, err = run(capsys, "evaluate", "--merge", first, first)
+    code, _, err = called("evaluate", "--merge", first, first)
     assert (code, "Give every file once" in err) == (2, True)
-    code, _, err = run(capsys, "evaluate", "--merge", first, "--domain", "day", "--loss", "x")
+    code, _, err = called("evaluate", "--merge", first, "--domain", "day", "--loss", "x")
     assert (code, "Leave out --domain, --loss." in err) == (2, True)
-    code, _, err = run(capsys, "evaluate", "--merge", str(tmp_path / "none-*.json"))
+    code, _, err = called("evaluate", "--merge", str(tmp_path / "none-*.json"))
     assert (code, "There is no part" in err) == (2, True)
     given += ["--partial", first, "--output", str(table)]
-    code, _, err = run(capsys, "evaluate", str(shards[0]), *given)
+    code, _, err = called("evaluate", str(shards[0]), *given)
     assert (code, "Leave out --output" in err) == (2, True)
-    code, _, err = run(capsys, "evaluate", str(shards[0]), "--loss", "loss")
+    code, _, err = called("evaluate", str(shards[0]), "--loss", "loss")
     assert (code, "--domain COLUMN" in err) == (2, True)
 
 

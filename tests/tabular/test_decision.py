@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 import eqrm
 from cases import in_full
-from cli.commands import hospitals, run, run_once
+from cli.commands import hospitals, printed_by
 from eqrm.data import Table
 from eqrm.estimators.selection import surrogates
 from eqrm.tabular.wording import models_table
@@ -46,7 +46,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     hospitals().to_csv(table, index=False)
     budget = "0" if request.param == "plain" else ".4"
     asked = ["train", str(table), *ASKED, "--mean-budget", budget, "--output", str(folder / "out")]
-    found = Trained(table, folder / "out", run_once(*asked))
+    found = Trained(table, folder / "out", printed_by(*asked))
     plain = eqrm.load(found.folder).decision.is_plain
     assert plain == (request.param == "plain")
     return found
@@ -60,7 +60,7 @@ def headline(report: Path) -> str:
 
 
 def test_the_decision_is_the_same_string_in_all_five_places(
-    trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: Trained, tmp_path: Path
 ) -> None:
     found = eqrm.load(trained.folder)
     said = next(line for line in trained.printed.splitlines() if line.startswith("Use: "))
@@ -69,10 +69,7 @@ def test_the_decision_is_the_same_string_in_all_five_places(
     assert said.partition("  (")[0] == f"Use: {found.recommended}"
     assert found.decision.chosen == found.recommended
     output = str(tmp_path / "p.csv")
-    code, told, _ = run(
-        capsys, "predict", str(trained.folder), str(trained.table), "--output", output
-    )
-    assert code == 0
+    told = printed_by("predict", str(trained.folder), str(trained.table), "--output", output)
     file = json.loads((trained.folder / "files.json").read_text())["models"][found.recommended]
     assert told.startswith(f"Predicted by {found.recommended} ({trained.folder / file}).\n")
     by_default = found.predict(pd.read_csv(trained.table))

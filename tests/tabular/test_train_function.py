@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import eqrm
-from cli.commands import hospitals, run
+from cli.commands import called, hospitals
 from cli.test_train_real_tables import messy
 from eqrm.errors import (
     DataFileError,
@@ -47,9 +47,7 @@ def same(found: pd.DataFrame, file: Path) -> None:
 @pytest.mark.parametrize(
     "model", ["linear", *(pytest.param(name, marks=pytest.mark.full) for name in [*SMALL][1:])]
 )
-def test_train_save_load_and_predict_equal_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], model: str
-) -> None:
+def test_train_save_load_and_predict_equal_the_command(tmp_path: Path, model: str) -> None:
     table, new = tmp_path / "t.csv", tmp_path / "new.csv"
     frame = messy(number=40).drop(columns="weight")
     frame.to_csv(table, index=False)
@@ -57,7 +55,7 @@ def test_train_save_load_and_predict_equal_the_command(
     settings = [f"--set={name}={value}" for name, value in SMALL[model].items()]
     options = ["--target", "ill", "--domain", "hospital", "--surrogate", "none"]
     asked = ["train", str(table), *options, *settings, "--model", model, "--max-missing", "0.5"]
-    code, printed, err = run(capsys, *asked, "--output", str(tmp_path / "command"))
+    code, printed, err = called(*asked, "--output", str(tmp_path / "command"))
     assert code == 0, err
     given = {"surrogate": "none", "settings": SMALL[model], "max_missing": 0.5, "model": model}
     found = eqrm.train(table, "ill", "hospital", **given)
@@ -77,7 +75,7 @@ def test_train_save_load_and_predict_equal_the_command(
         stem = Path(file).stem
         saved = tmp_path / "command" / "models" / f"{stem}.safetensors"
         written = tmp_path / f"{stem}.parquet"
-        code, _, err = run(capsys, "predict", str(saved), str(new), "--output", str(written))
+        code, _, err = called("predict", str(saved), str(new), "--output", str(written))
         assert code == 0, err
         for result in (found, again):
             same(result.predict(new, name), written)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.commands import run
+from cli.commands import called
 from eqrm import Evaluation, evaluate
 from eqrm.errors import SettingError, TooFewDomainsError
 from eqrm.evaluation import evaluate_part, merge_parts, quantile_bound
@@ -120,17 +120,15 @@ def test_the_report_has_a_section_and_states_the_nested_certificate() -> None:
     assert "Groups and members" not in plain
 
 
-def test_the_command_prints_writes_and_reports(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_writes_and_reports(tmp_path: Path) -> None:
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     given = [str(tmp_path / "t.csv"), "--domain", "hospital", "--within", "ward", "--loss", "loss"]
     page = tmp_path / "page.html"
-    code, printed, _ = run(capsys, "evaluate", *given, "--report", str(page))
+    code, printed, _ = called("evaluate", *given, "--report", str(page))
     assert code == 0
     assert found().certificate(0.9).sentence in printed
     assert "new members (ward)" in page.read_text(encoding="utf-8")
-    code, printed, _ = run(capsys, "evaluate", *given, "--format", "json")
+    code, printed, _ = called("evaluate", *given, "--format", "json")
     content = json.loads(printed)
     assert code == 0
     assert content["nesting"] == {"groups": ["hospital"], "members": ["ward"]}
@@ -138,7 +136,7 @@ def test_the_command_prints_writes_and_reports(
     assert set(nested["new_groups"]) == {"once", "repeated", "pooled"}
     assert nested["known_groups"]["H0"]["group"] == "H0"
     assert nested["spread"]["groups"] == 36
-    code, _, err = run(capsys, "evaluate", given[0], "--within", "ward", "--loss", "loss")
+    code, _, err = called("evaluate", given[0], "--within", "ward", "--loss", "loss")
     assert (code, "Name the groups too" in err) == (2, True)
 
 

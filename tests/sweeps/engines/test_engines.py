@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.commands import run as command
+from cli.commands import called
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.sweeps.engines import local, slurm
 from eqrm.sweeps.engines.base import ENGINES, make_engine
@@ -106,20 +106,18 @@ def test_a_controller_that_does_not_answer_is_asked_again_but_not_for_ever(
         queue.submit(["--array=0-1"], "#!/bin/sh\n")
 
 
-def test_a_job_trains_its_run_and_says_how_it_ended(
-    prepared: tuple[SweepFolder, str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_trains_its_run_and_says_how_it_ended(prepared: tuple[SweepFolder, str]) -> None:
     folder, run = prepared
     assert ending_of_job(folder, run).ending == "lost"
     with folder.claimed(run):
         assert ending_of_job(folder, run).ending == "elsewhere"
-        code, out, _ = command(capsys, "sweep", "run", str(folder.path), run)
+        code, out, _ = called("sweep", "run", str(folder.path), run)
         assert (code, out) == (0, f"Run {run}: another process trains it now.\n")
-    code, out, _ = command(capsys, "sweep", "run", str(folder.path), run)
+    code, out, _ = called("sweep", "run", str(folder.path), run)
     assert (code, out.splitlines()[-1]) == (0, f"Run {run}: finished.")
     assert ending_of_job(folder, run).ending == "finished"
     assert (folder.of_run(run) / "log.txt").is_file()
-    code, _, err = command(capsys, "sweep", "run", str(folder.path), "0123")
+    code, _, err = called("sweep", "run", str(folder.path), "0123")
     assert code == 2
     assert "Unknown run '0123'" in err
 
@@ -137,21 +135,19 @@ def test_what_an_earlier_job_left_is_not_taken_for_the_ending_of_the_next(
     assert ending_of_job(folder, run).ending == "stopped"
 
 
-def test_settings_of_an_engine_come_from_a_file_and_from_options(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_of_an_engine_come_from_a_file_and_from_options(tmp_path: Path) -> None:
     plan = tmp_path / "plan.yaml"
     plan.write_text("datasets: [coloured-digits]\n")
     settings = tmp_path / "slurm.yaml"
     settings.write_text("partition: gpu\nmemory: -1\nsetup: module load cuda\n")
     options = ["--engine", "slurm", "--engine-file", str(settings), "--engine-set", "nodes=0"]
-    code, _, err = command(capsys, "sweep", str(plan), *options, "--threads", "2")
+    code, _, err = called("sweep", str(plan), *options, "--threads", "2")
     assert code == 2
     assert "memory must be None or an integer or a string, got -1." in err
     assert "nodes must be an integer of at least 1, got 0." in err
     assert "setup must be a list of strings" in err
     settings.write_text("- partition\n")
-    code, _, err = command(capsys, "sweep", str(plan), *options)
+    code, _, err = called("sweep", str(plan), *options)
     assert (code, "must hold settings of the engine" in err) == (2, True)
 
 

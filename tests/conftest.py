@@ -163,6 +163,15 @@ def stand_in_made_once() -> Generator[None]:
 
 
 @pytest.fixture
+def routing() -> Generator[None]:
+    """Pipelines and searches of scikit-learn hand on the groups."""
+    from sklearn import config_context
+
+    with config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.fixture
 def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings on tables write an empty file in place of the figure, which takes long to draw.
 

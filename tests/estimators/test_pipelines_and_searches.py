@@ -6,12 +6,10 @@ and the newest scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, mean_squared_error
@@ -65,12 +63,6 @@ CASES = [
 ]
 DOMAINS = 20
 """Enough to choose a surrogate by in each of two folds."""
-
-
-@pytest.fixture
-def routing() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def world_of(estimator: Any) -> World:

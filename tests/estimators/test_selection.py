@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -33,12 +31,6 @@ from eqrm import (
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators import superquantile_risk
 from estimators.worlds import World, classes_world, numbers_world
-
-
-@pytest.fixture
-def routing() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
 
 
 def uneven(world: World) -> World:

@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 import eqrm
+from cases import in_full
 from eqrm import QRMClassifier, QRMRegressor
 
 
@@ -68,7 +69,13 @@ OTHER_SETTINGS = [
 ]
 
 
-def conforms(estimator: Any) -> None:
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.SkipTestWarning",
+    "ignore::sklearn.exceptions.DataConversionWarning",
+    "ignore:The least populated class in y:UserWarning",
+)
+@pytest.mark.parametrize("estimator", [*EVERY_CLASS, *in_full(*NETWORKS, *OTHER_SETTINGS)], ids=str)
+def test_every_estimator_passes_scikit_learns_checks(estimator: Any) -> None:
     results = check_estimator(estimator, on_skip=None, on_fail=None)
     wrong = {
         result["check_name"]: result["exception"]
@@ -77,23 +84,3 @@ def conforms(estimator: Any) -> None:
     }
     assert wrong == {}
     assert sum(result["status"] == "passed" for result in results) > 40
-
-
-stated = pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.SkipTestWarning",
-    "ignore::sklearn.exceptions.DataConversionWarning",
-    "ignore:The least populated class in y:UserWarning",
-)
-
-
-@stated
-@pytest.mark.parametrize("estimator", EVERY_CLASS, ids=str)
-def test_every_estimator_passes_scikit_learns_checks(estimator: Any) -> None:
-    conforms(estimator)
-
-
-@stated
-@pytest.mark.full
-@pytest.mark.parametrize("estimator", [*NETWORKS, *OTHER_SETTINGS], ids=str)
-def test_other_settings_pass_scikit_learns_checks(estimator: Any) -> None:
-    conforms(estimator)

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
@@ -42,6 +43,18 @@ def run_in_processes(work: Callable[..., None], *arguments: Any, processes: int 
 def _work(rank: int, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     work(rank, *arguments)
     _save_coverage()
+
+
+def meet(rank: int, folder: str) -> None:
+    """Join the gloo group of two processes that meet in a folder; one thread each."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting-point",
+        rank=rank,
+        world_size=2,
+        timeout=timedelta(seconds=120),
+    )
 
 
 def end_together() -> None:

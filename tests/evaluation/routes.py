@@ -53,6 +53,14 @@ def as_frame(frame: pd.DataFrame, folder: Path) -> Any:
     return frame
 
 
+def assert_same(found: Any, wanted: pd.DataFrame, rel: float = 1e-13) -> None:
+    """Counts, means and variances of losses are those that pandas gives by domain."""
+    assert list(found.domains) == list(wanted.index)
+    assert found.counts.tolist() == wanted["count"].tolist()
+    np.testing.assert_allclose(found.risks, wanted["mean"], rtol=rel)
+    np.testing.assert_allclose(found.variances, wanted["var"], rtol=10 * rel)
+
+
 Route = Callable[[pd.DataFrame, Path], Any]
 ROUTES: dict[str, Route] = {
     "parquet": as_parquet,

@@ -11,19 +11,13 @@ import torch
 
 import eqrm
 from eqrm.errors import DomainDataError
+from evaluation.routes import assert_same
 from evaluation.two_processes import gather_in_one_of_two, losses_and_sites
 from processes import run_in_processes
 
 
 def by_pandas(losses: torch.Tensor, sites: list[str]) -> pd.DataFrame:
     return pd.Series(losses.numpy()).groupby(np.array(sites)).agg(["count", "mean", "var"])
-
-
-def assert_same(found: eqrm.risks.MeasuredRisks, wanted: pd.DataFrame, rel: float = 1e-12) -> None:
-    assert list(found.domains) == list(wanted.index)
-    assert found.counts.tolist() == wanted["count"].tolist()
-    np.testing.assert_allclose(found.risks, wanted["mean"], rtol=rel)
-    np.testing.assert_allclose(found.variances, wanted["var"], rtol=rel)
 
 
 @pytest.mark.parametrize("batch", [1, 10, 997])

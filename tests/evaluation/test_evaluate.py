@@ -14,7 +14,7 @@ import eqrm
 from eqrm.data.tables.files import TableFiles
 from eqrm.errors import SettingError
 from eqrm.evaluation.measuring import grouped_losses
-from evaluation.routes import ROUTES, as_parquet, world
+from evaluation.routes import ROUTES, as_parquet, assert_same, world
 
 LOSSES = {
     "log-loss": lambda y, p: -np.log(np.where(y == 1, p, 1 - p)),
@@ -28,13 +28,6 @@ LOSSES = {
 
 def by_pandas(frame: pd.DataFrame, losses: Any, domain: Any = "hospital") -> pd.DataFrame:
     return pd.Series(losses).groupby(frame[domain]).agg(["count", "mean", "var"]).sort_index()
-
-
-def assert_same(found: Any, wanted: pd.DataFrame, rel: float = 1e-13) -> None:
-    assert list(found.domains) == list(wanted.index)
-    assert found.counts.tolist() == wanted["count"].tolist()
-    np.testing.assert_allclose(found.risks, wanted["mean"], rtol=rel)
-    np.testing.assert_allclose(found.variances, wanted["var"], rtol=10 * rel)
 
 
 @pytest.mark.parametrize("route", ROUTES)

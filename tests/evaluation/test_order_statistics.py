@@ -73,32 +73,22 @@ def test_sentences_never_state_more_than_was_computed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("risks", "error", "complaint"),
+    ("wrong", "error", "complaint"),
     [
-        ([], DomainDataError, "empty"),
-        ([0.1], TooFewDomainsError, "At least 2 domains"),
-        ([0.1, float("nan"), 0.2], DomainDataError, "domain 1 is nan"),
-        ([[0.1, 0.2]], DomainDataError, r"shape \(1, 2\)"),
-        (["low", "high"], DomainDataError, "must be numbers"),
+        ({"risks": []}, DomainDataError, "empty"),
+        ({"risks": [0.1]}, TooFewDomainsError, "At least 2 domains"),
+        ({"risks": [0.1, float("nan"), 0.2]}, DomainDataError, "domain 1 is nan"),
+        ({"risks": [[0.1, 0.2]]}, DomainDataError, r"shape \(1, 2\)"),
+        ({"risks": ["low", "high"]}, DomainDataError, "must be numbers"),
+        *(({"alpha": x}, LevelError, "alpha|level") for x in (0.0, 1.0, 1.1, float("nan"), "high")),
+        *(({"confidence": x}, SettingError, "between 0 and 1") for x in (1.0, 95, np.nan, None)),
     ],
 )
-def test_risks_that_cannot_be_used_are_refused(
-    risks: list[object], error: type[Exception], complaint: str
+def test_what_gives_no_bound_is_refused(
+    wrong: dict[str, object], error: type[Exception], complaint: str
 ) -> None:
     with pytest.raises(error, match=complaint):
-        quantile_bound(risks)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 1.0, 1.1, float("nan"), "high"])
-def test_levels_outside_the_open_interval_are_refused(alpha: float) -> None:
-    with pytest.raises(LevelError):
-        quantile_bound(np.arange(50.0), alpha=alpha)
-
-
-@pytest.mark.parametrize("confidence", [1.0, 95, float("nan"), None])
-def test_confidences_outside_the_open_interval_are_refused(confidence: float) -> None:
-    with pytest.raises(SettingError, match="strictly between 0 and 1"):
-        quantile_bound(np.arange(50.0), confidence=confidence)
+        quantile_bound(**{"risks": np.arange(50.0), **wrong})
 
 
 def test_levels_close_to_1_have_finite_answers() -> None:

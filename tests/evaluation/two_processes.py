@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
 import eqrm
-from processes import end_together
+from processes import end_together, meet
 
 SITES = ["Oslo", "Rome", "Lima", "<b>", "😀"]
 
@@ -23,14 +21,7 @@ def losses_and_sites(size: int = 997, offset: float = 0.0) -> tuple[torch.Tensor
 
 def gather_in_one_of_two(rank: int, folder: str) -> None:
     """One of two processes: an uneven share of the losses, some sites on one process only."""
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/meeting-point",
-        rank=rank,
-        world_size=2,
-        timeout=timedelta(seconds=120),
-    )
+    meet(rank, folder)
     losses, sites = losses_and_sites()
     own = [i for i, site in enumerate(sites) if (i % 5 == 0 or site == "Rome") == (rank == 0)]
     gathered = eqrm.evaluation.RiskAccumulator()

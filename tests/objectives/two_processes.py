@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from eqrm.errors import DomainDataError
 from eqrm.objectives import EQRM, ERM, GroupDRO, RiskMemory, RiskObjective, Superquantile, VREx
-from processes import end_together, run_in_processes
+from processes import end_together, meet, run_in_processes
 
 NUM_DOMAINS, STEPS = 6, 20
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -162,14 +160,7 @@ def own_part(layout: str, batch: Batch, rank: int) -> Batch:
 
 def run_everything(rank: int, folder: str, full: bool) -> None:
     """What one of the two processes does."""
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder}/meeting-point",
-        rank=rank,
-        world_size=2,
-        timeout=timedelta(seconds=120),
-    )
+    meet(rank, folder)
     found: dict[Any, Any] = {}
     for name, layout, dtype in cases(full):
         data = [own_part(layout, batch, rank) for batch in batches(DTYPES[dtype])]

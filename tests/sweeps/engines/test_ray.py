@@ -65,23 +65,15 @@ def sweep(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:
     return started(folder, "--engine", "ray", "--engine-set", f"address={cluster.address}")
 
 
-def test_ray_gives_the_records_and_the_table_of_the_local_engine(
-    cluster: Cluster, undisturbed: Undisturbed, tmp_path: Path
+@pytest.mark.parametrize("killed", [False, True])
+def test_with_and_without_a_killed_node_ray_gives_the_records_and_table_of_the_local_engine(
+    cluster: Cluster, undisturbed: Undisturbed, tmp_path: Path, killed: bool
 ) -> None:
     folder = tmp_path / "sweep"
     process = sweep(cluster, folder)
     two_at_once(folder)
-    ends_well(process)
-    assert undisturbed.equals(folder)
-
-
-def test_a_node_that_is_killed_in_the_middle_changes_nothing(
-    cluster: Cluster, undisturbed: Undisturbed, tmp_path: Path
-) -> None:
-    folder = tmp_path / "sweep"
-    process = sweep(cluster, folder)
-    two_at_once(folder)
-    cluster.kill_second_node()
+    if killed:
+        cluster.kill_second_node()
     ends_well(process)
     assert undisturbed.equals(folder)
 

@@ -16,9 +16,9 @@ wanted = [each for each in distribution("eqrm").requires if "extra" not in each]
 names = dict.fromkeys(match(r"[\w-]+", each)[0] for each in wanted)
 print(*(f"{name}=={version(name)}" for name in [*names, "matplotlib", "xgboost-cpu"]), sep="\n")
 PROGRAM
-# scikit-learn 1.6 needs these: a protocol of tables, and its own tests
-[ "$resolution" = highest ] || printf "polars==1.20.0\npytest<9\n" >>"$VENV/pinned.txt"
 echo "==> $resolution:" $(cat "$VENV/pinned.txt")
-UV_CONSTRAINT="$VENV/pinned.txt" EXTRAS=dev,plots sh scripts/set_up.sh
+# scikit-learn 1.6 needs these: a protocol of tables, and what its own tests use
+[ "$resolution" = highest ] || "$VENV/bin/python" -m pip install --quiet polars==1.20.0 "pytest<9"
+EXTRAS=dev,plots sh scripts/set_up.sh
 "$VENV/bin/python" -m compileall -qq -j 2 "$VENV/lib" || true
 OMP_NUM_THREADS=1 "$VENV/bin/python" -m pytest -n 2 --dist loadgroup --quiet

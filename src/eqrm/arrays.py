@@ -55,7 +55,7 @@ def as_array(values: Values) -> Any:
 
 def refuse_masked(values: Any) -> None:
     """Raise for an array that hides values, which would come to light."""
-    if np.ma.is_masked(values):
+    if not is_tensor(values) and np.ma.is_masked(values):
         raise DomainDataError(
             "An array hides values behind a mask. Fill them, as by values.filled(numpy.nan), or "
             "leave their rows out."

@@ -142,7 +142,7 @@ def test_a_command_suggests_the_option_that_is_meant(
 ) -> None:
     meant = {"label": "target", "groups": "domain", "probability": "alpha", "predictor": "model"}
     _, _, error = run(capsys, "train", "x.csv", f"--{typed}", "x")
-    assert f"--{meant.get(typed, 'seed')})" in error
+    assert f"--{meant.get(typed, 'seed')}" in error
 
 
 def test_train_lists_the_fields_of_its_plan_with_their_defaults() -> None:

@@ -51,7 +51,7 @@ TASKS = (
         "In words and with examples: [Certificates](../certificates.md), [nested domains]"
         "(../nested-domains.md).",
         names="eqrm.evaluation.Certificate eqrm.evaluation.domains_needed "
-        "eqrm.evaluation.groups_needed eqrm.evaluation.quantile_bound "
+        "eqrm.evaluation.outer_domains_needed eqrm.evaluation.quantile_bound "
         "eqrm.evaluation.probability_bound eqrm.evaluation.cdf_band "
         "eqrm.evaluation.true_risk_bound eqrm.evaluation.true_probability_bound",
     ),

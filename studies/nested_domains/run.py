@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict
 
-from eqrm.evaluation import groups_needed
+from eqrm.evaluation import outer_domains_needed
 from studies.base import Study
 from studies.nested_domains import settings as promised
 from studies.nested_domains.coverage import (
@@ -69,7 +69,7 @@ def simulated(settings: promised.NestedSettings, seed: int, progress: Progress) 
     sizes = [(groups, c) for groups in (50, 200) for c in promised.CORRELATIONS]
     return NestedWorlds(
         needed={
-            name: groups_needed(promised.COMPARED, promised.CONFIDENCE, name)
+            name: outer_domains_needed(promised.COMPARED, promised.CONFIDENCE, name)
             for name in promised.NEEDED
         },
         asked={name: asked_for(least - 1, name) for name, least in promised.NEEDED.items()},

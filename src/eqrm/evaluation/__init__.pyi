@@ -14,7 +14,7 @@ from .inference.in_time.online import OnlineBound as OnlineBound
 from .inference.in_time.ordered import recent_bound as recent_bound
 from .inference.in_time.spells import spell_bound as spell_bound
 from .inference.in_time.watch import Watch as Watch
-from .inference.nested.bounds import groups_needed as groups_needed
+from .inference.nested.bounds import outer_domains_needed as outer_domains_needed
 from .inference.noise import denoised_quantile as denoised_quantile
 from .inference.noise import noise_split as noise_split
 from .inference.true_risk import true_probability_bound as true_probability_bound

@@ -70,7 +70,7 @@ class Evaluation(ShownRisks):
     metrics: Mapping[str, DomainMetric] = field(default_factory=dict)
 
     @cached_property
-    def groups(self) -> tuple[str, ...] | None:
+    def outer_domains(self) -> tuple[str, ...] | None:
         """The group that each domain is in, where domains are nested."""
         if self.nesting is None:
             return None
@@ -90,7 +90,7 @@ class Evaluation(ShownRisks):
     def sentence(self) -> str:
         """What was measured, in one sentence."""
         who = "One model" if len(self) == 1 else f"{len(self)} models"
-        inside = "" if self.groups is None else f" of {len(set(self.groups)):,} groups"
+        inside = f" of {len(set(self.outer_domains)):,} groups" if self.outer_domains else ""
         loss = self.loss if self.metrics else f"the {loss_in_words(self.loss)}"
         return (
             f"{who} measured by {loss} of {self.examples:,} examples "
@@ -277,15 +277,15 @@ class Evaluation(ShownRisks):
     def _certifiers(self) -> dict[str, Certifier]:
         named = None if self.nesting is None else self.nesting.labels
         return {
-            name: Certifier(risks, self.loss, self.bounds, self.groups, named)
+            name: Certifier(risks, self.loss, self.bounds, self.outer_domains, named)
             for name, risks in self.models.items()
         }
 
     def nested(self, alpha: LevelLike = 0.9, confidence: float = 0.95) -> dict[str, NestedFindings]:
         """Spread per level and certificates of nested domains, by model; empty for others."""
-        if self.nesting is None or self.groups is None:
+        if self.nesting is None or self.outer_domains is None:
             return {}
-        given = self.groups, alpha, confidence, self.nesting.labels
+        given = self.outer_domains, alpha, confidence, self.nesting.labels
         return {name: nested_findings(each, *given) for name, each in self.models.items()}
 
     def cdf_band(

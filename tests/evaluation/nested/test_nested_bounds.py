@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqrm.errors import DomainDataError, TooFewDomainsError
-from eqrm.evaluation import groups_needed, quantile_bound
+from eqrm.evaluation import outer_domains_needed, quantile_bound
 from eqrm.evaluation.inference.nested.bounds import STAKES, known_group_bound, nested_bound
 from eqrm.evaluation.inference.nested.members import NestedRisks, effective_number
 
@@ -66,7 +66,7 @@ def test_members_are_drawn_with_equal_probability() -> None:
 def test_the_number_needed_is_enough_and_one_fewer_is_refused(
     sampling: str, alpha: float, confidence: float
 ) -> None:
-    needed = groups_needed(alpha, confidence, sampling)
+    needed = outer_domains_needed(alpha, confidence, sampling)
     enough, fewer = (
         NestedRisks.of(np.arange(3.0 * number), np.repeat(np.arange(number), 3))
         for number in (needed, needed - 1)

@@ -46,13 +46,13 @@ def test_members_are_the_domains_and_know_their_group() -> None:
     nested = found()
     assert len(nested.domains) == len(WARDS)
     expected = {f"{hospital} | {ward}": hospital for hospital, ward in WARDS.index}
-    assert dict(zip(nested.domains, nested.groups or (), strict=True)) == expected
+    assert dict(zip(nested.domains, nested.outer_domains or (), strict=True)) == expected
     assert nested.sentence.endswith(f"in {len(WARDS)} domains of 36 groups.")
 
 
 def test_certificates_are_about_new_members_of_new_groups() -> None:
     nested = found()
-    risks, groups = nested["ERM"].risks, nested.groups
+    risks, groups = nested["ERM"].risks, nested.outer_domains
     bound = nested.certificate(0.9)
     assert bound.bound == nested_bound(NestedRisks.of(risks, groups), 0.9).bound
     assert "new members (ward) of similar size in new groups (hospital)" in bound.sentence
@@ -86,7 +86,7 @@ def test_arrays_nest_without_names_of_columns() -> None:
     assert one.domains == found().domains
     assert "90% of new members of similar size in new groups have" in one.certificate().sentence
     again = Evaluation.from_dict(json.loads(one.to_json()))
-    assert again.groups == one.groups
+    assert again.outer_domains == one.outer_domains
     assert again.certificate().sentence == one.certificate().sentence
 
 
@@ -149,7 +149,7 @@ def test_parts_of_nested_domains_are_merged(tmp_path: Path) -> None:
         parts.append(evaluate_part(tmp_path / f"{i}.csv", **columns))
         parts[-1].write(tmp_path / f"{i}.json")
     whole = merge_parts([tmp_path / "0.json", tmp_path / "1.json"])
-    assert whole.groups == found().groups
+    assert whole.outer_domains == found().outer_domains
     assert whole.certificate().bound == pytest.approx(found().certificate().bound, rel=1e-12)
     flat = evaluate_part(tmp_path / "1.csv", domains=["hospital", "ward"], losses="loss")
     for given in ([parts[0], flat], [flat, parts[0]]):

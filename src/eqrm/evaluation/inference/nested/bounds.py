@@ -155,7 +155,7 @@ def known_group_bound(
     return as_nested(quantile_bound(inside, level, asked), nested, "", labels, group=group)
 
 
-def groups_needed(alpha: LevelLike, confidence: float, sampling: str = REPEATED) -> int:
+def outer_domains_needed(alpha: LevelLike, confidence: float, sampling: str = REPEATED) -> int:
     """The fewest groups that bound the α-quantile for a new member of a new group.
 
     The pooled form also needs that its members count as enough independent domains.

@@ -135,7 +135,7 @@ def about_levels(
     ``picked`` says that the chosen model was picked among all on these domains: its certificate is
     then computed for all of them at once, too.
     """
-    stops, groups, confidence = stops_of(table, start), evaluation.groups, table.confidence
+    stops, groups, confidence = stops_of(table, start), evaluation.outer_domains, table.confidence
     nesting = evaluation.nesting
     units = len(evaluation.domains if groups is None else set(groups))
     reach = highest_level(units, confidence)

@@ -222,8 +222,8 @@ def about(evaluation: Evaluation, risk: str) -> str:
     least, median, most = int(counts.min()), int(np.median(counts)), int(counts.max())
     sizes = f"{most:,} in each" if least == most else f"{least:,} to {most:,}, median {median:,}"
     domains = f"{len(evaluation.domains):,} domains"
-    if evaluation.groups is not None:
-        domains += f" of {len(set(evaluation.groups)):,} groups"
+    if evaluation.outer_domains is not None:
+        domains += f" of {len(set(evaluation.outer_domains)):,} groups"
     return (
         f"Measured on {evaluation.examples:,} examples in {domains} ({sizes}). "
         f"Risk: the {risk} of a domain; lower is better.{evaluation.left_out}"

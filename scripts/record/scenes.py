@@ -139,7 +139,7 @@ SCENES = {
         tables=("patients.csv", "usual.csv", "careful.csv"),
         prepare=(
             f"{TRAIN_PATIENTS} --drop ward --model linear --output linear",
-            f"{TRAIN_PATIENTS} --drop ward --model xgboost --set n_estimators=10 --output trees",
+            f"{TRAIN_PATIENTS} --drop ward --model lightgbm --set n_estimators=10 --output trees",
         ),
     ),
     "backtest": Scene(

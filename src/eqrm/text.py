@@ -118,13 +118,18 @@ def csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = printable(value, lines=False)
-    if not text.startswith(_FORMULA) or not text.strip("+-"):  # signs alone calculate nothing
-        return text
+    # Signs alone calculate nothing.
+    is_safe = not text.startswith(_FORMULA) or not text.strip("+-") or is_numeral(text)
+    return text if is_safe else f"'{text}"
+
+
+def is_numeral(text: str) -> bool:
+    """Whether it can be read as a number."""
     try:
         float(text)
     except ValueError:
-        return f"'{text}"
-    return text
+        return False
+    return True
 
 
 def one_line(name: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import eqrm
-from cli.commands import called, hospitals, printed_by
+from cli.commands import called, hospitals, printed_by, refused
 from eqrm.tabular.comparing.sources import CONSTANTS
 
 
@@ -98,6 +100,23 @@ def test_trainings_models_and_evaluations_are_compared_on_one_table(tmp_path: Pa
         predictions=result.predict(new, plain)["p_yes"].to_numpy(),
     )
     assert mean["value"] == pytest.approx(by_hand["model"].risks.mean(), rel=1e-12)
+
+
+def test_risks_of_other_losses_clips_or_rows_are_not_ranked_silently(tmp_path: Path) -> None:
+    file = _predictions(tmp_path, "a", 0.5)
+    asked: dict[str, Any] = {"domains": "day", "target": "late", "predictions": "p"}
+    one, other = (eqrm.evaluate(file, clip=clip, **asked) for clip in (1e-7, 0.05))
+    paths = [str(tmp_path / name) for name in ("one.json", "other.json", "weighted.json")]
+    weighted = replace(one, loss="log-loss weighted by the column 'count'")
+    for path, found in zip(paths, (one, other, weighted), strict=True):
+        Path(path).write_text(json.dumps(found.to_dict()))
+    assert "clipped differently" in refused("compare", *paths[:2])
+    assert "compared by one loss, got log-loss" in refused("compare", paths[0], paths[2])
+    watched = refused("watch", str(tmp_path / "w"), "--start", paths[2], "--domain", "day")
+    assert "cannot measure log-loss weighted by the column 'count'" in watched
+    half = tmp_path / "half.parquet"
+    pd.read_parquet(file)[::2].to_parquet(half)
+    assert "different numbers of rows" in called("compare", file, str(half), *OPTIONS)[2]
 
 
 def test_what_is_missing_is_named_at_once(tmp_path: Path) -> None:

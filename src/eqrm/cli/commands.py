@@ -54,6 +54,11 @@ def option(text: str, panel: str | None = None, *names: str, metavar: str | None
     return typer.Option(*names, help=text, rich_help_panel=panel, metavar=metavar)
 
 
+def column(text: str, panel: str | None = None, *names: str) -> Any:
+    """An option that names a column."""
+    return option(text, panel, *names, metavar="COLUMN")
+
+
 class _PlainHelp:
     """Help in whole paragraphs, without types where they say nothing: of flags, and of lists."""
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eqrm.checks import CONFIDENCE, check_all, one_of
-from eqrm.cli.commands import option, parsed_level, say, separated
+from eqrm.cli.commands import column, option, parsed_level, say, separated
 from eqrm.cli.options import SEVERAL, DomainColumns
 
 DATA, HOW = "Data", "Output"
@@ -47,15 +47,11 @@ def compare(
             "--common-domains",
         ),
     ] = False,
-    target: Annotated[
-        str | None, option("Column of what is predicted.", DATA, metavar="COLUMN")
-    ] = None,
+    target: Annotated[str | None, column("Column of what is predicted.", DATA)] = None,
     prediction: Annotated[
         str | None,
-        option(
-            "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
-            DATA,
-            metavar="COLUMN",
+        column(
+            "Column of predictions, or 'p_{class}' for a column of probabilities per class.", DATA
         ),
     ] = None,
     confidence: Annotated[

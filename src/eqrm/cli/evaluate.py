@@ -12,6 +12,7 @@ import typer
 
 from eqrm.checks import CONFIDENCE, one_of
 from eqrm.cli.commands import (
+    column,
     inner_level,
     option,
     parsed_level,
@@ -65,11 +66,10 @@ def evaluate(
     within: Annotated[list[str] | None, declared("within")] = None,
     seen: Annotated[
         str | None,
-        option(
+        column(
             "Column that says whether a model was trained on the row's domain, true or false. Such "
             "domains are left out (default: the column 'seen', if there is one).",
             DATA,
-            metavar="COLUMN",
         ),
     ] = None,
     threads: Annotated[
@@ -80,9 +80,7 @@ def evaluate(
         list[str] | None,
         option(f"Column of losses. {REPEAT}", LOSS, "--loss", metavar="[NAME=]COLUMN"),
     ] = None,
-    target: Annotated[
-        str | None, option("Column of what is predicted.", LOSS, metavar="COLUMN")
-    ] = None,
+    target: Annotated[str | None, column("Column of what is predicted.", LOSS)] = None,
     predictions: Annotated[
         list[str] | None,
         option(
@@ -121,28 +119,22 @@ def evaluate(
             "--aggregated",
         ),
     ] = False,
-    count: Annotated[str, option("Number of examples.", TABLE, metavar="COLUMN")] = "n",
-    mean: Annotated[str, option("Mean of the losses.", TABLE, metavar="COLUMN")] = "mean",
-    variance: Annotated[
-        str, option("Variance of the losses (divisor n - 1).", TABLE, metavar="COLUMN")
-    ] = "variance",
-    model: Annotated[
-        str | None, option("Name of the model, if there are several.", TABLE, metavar="COLUMN")
-    ] = None,
+    count: Annotated[str, column("Number of examples.", TABLE)] = "n",
+    mean: Annotated[str, column("Mean of the losses.", TABLE)] = "mean",
+    variance: Annotated[str, column("Variance of the losses (divisor n - 1).", TABLE)] = "variance",
+    model: Annotated[str | None, column("Name of the model, if there are several.", TABLE)] = None,
     order: Annotated[
         str | None,
-        option(
+        column(
             "Column with the time of each row, a date or a number, which orders the domains. "
             "Default: the domain, where it is a date.",
             TIME,
-            metavar="COLUMN",
         ),
     ] = None,
     test_after: Annotated[
         str | None,
         option(
-            "Evaluate only the domains that begin strictly after this day, month, moment or "
-            "number.",
+            "Evaluate only domains that begin strictly after this day, month, moment or number.",
             TIME,
             metavar="DATE",
         ),

@@ -11,6 +11,7 @@ import typer
 from eqrm.checks import one_of
 from eqrm.cli.commands import inner_level, option, say
 from eqrm.errors import DomainDataError
+from eqrm.text import is_numeral
 
 TEN_RISKS = "0.22 0.27 0.30 0.34 0.36 0.41 0.47 0.52 0.63 0.80"
 KINDS = ("risk-distribution", "risk-cdf")
@@ -46,7 +47,7 @@ def figure(
     output = output or Path(f"{one_of(kind, KINDS, 'figure')}.svg")
     plots.figure_format(output)
     values = read_risks(risks)
-    kde = KDE(values, bandwidth=float(bandwidth) if _is_number(bandwidth) else bandwidth)
+    kde = KDE(values, bandwidth=float(bandwidth) if is_numeral(bandwidth) else bandwidth)
     draw = plots.draw_risk_cdf if kind == "risk-cdf" else plots.draw_risk_distribution
     plots.save_figure(draw(kde, level), output)
     say(
@@ -60,12 +61,12 @@ def figure(
 def read_risks(text: str) -> list[float]:
     """Read risks from a list of numbers or from a file of them."""
     words = text.replace(",", " ").split()
-    if not all(map(_is_number, words)) and Path(text).is_file():
+    if not all(map(is_numeral, words)) and Path(text).is_file():
         try:
             words = Path(text).read_text(encoding="utf-8").replace(",", " ").split()
         except UnicodeDecodeError:
             raise DomainDataError(f"{text} is not a text file of numbers.") from None
-    wrong = next((word for word in words if not _is_number(word)), None)
+    wrong = next((word for word in words if not is_numeral(word)), None)
     if wrong is not None or not words:
         raise DomainDataError(
             "--risks must be numbers separated by commas or spaces, or a file of them, got "
@@ -75,11 +76,3 @@ def read_risks(text: str) -> list[float]:
     if all(map(math.isfinite, risks)) and not max(risks) / 2.0 - min(risks) / 2.0 < 0.5e300:
         raise DomainDataError("The risks differ by too many orders of magnitude to be drawn.")
     return risks
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

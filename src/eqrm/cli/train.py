@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from eqrm.checks import CONFIDENCE, Problems
-from eqrm.cli.commands import option, say, separated, typed_command
+from eqrm.cli.commands import column, option, say, separated, typed_command
 from eqrm.cli.options import SEVERAL, read_settings, with_settings
 from eqrm.errors import DataFileError, SettingError
 from eqrm.tabular.plan import TrainingPlan
@@ -34,8 +34,7 @@ def train(
     ] = False,
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
     confidence: Annotated[
-        float,
-        option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW),
+        float, option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW)
     ] = 0.95,
     **given: Any,
 ) -> None:
@@ -110,10 +109,9 @@ def predict(
     ],
     keep: Annotated[
         list[str] | None,
-        option(
+        column(
             "Columns of the table to write before the predictions, such as an identifier. "
-            f"{SEVERAL}",
-            metavar="COLUMN",
+            f"{SEVERAL}"
         ),
     ] = None,
     unseen: Annotated[

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from eqrm.checks import CONFIDENCE
-from eqrm.cli.commands import inner_level, option, say, typed_command
+from eqrm.cli.commands import column, inner_level, option, say, typed_command
 from eqrm.errors import SettingError
 
 BEGIN, DATA, NEW = "With --start or --restart", "Columns of new files", "New domains"
-
-
-def _column(what: str) -> Any:
-    """An option that names a column of new files."""
-    return option(what, DATA, metavar="COLUMN")
 
 
 COMPLETE = (
@@ -69,14 +64,14 @@ def watch(
     confidence: Annotated[float | None, option(CONFIDENCE_TEXT, BEGIN)] = None,
     delta: Annotated[float | None, option(DELTA, BEGIN)] = None,
     dependence: Annotated[int | None, option(DEPENDENCE, BEGIN)] = None,
-    domain: Annotated[list[str] | None, _column(DOMAIN)] = None,
-    loss: Annotated[str | None, _column("Column of losses.")] = None,
-    target: Annotated[str | None, _column("Column of what is predicted.")] = None,
-    prediction: Annotated[str | None, _column(PREDICTION)] = None,
+    domain: Annotated[list[str] | None, column(DOMAIN, DATA)] = None,
+    loss: Annotated[str | None, column("Column of losses.", DATA)] = None,
+    target: Annotated[str | None, column("Column of what is predicted.", DATA)] = None,
+    prediction: Annotated[str | None, column(PREDICTION, DATA)] = None,
     metric: Annotated[str | None, option(METRIC, DATA)] = None,
     clip: Annotated[float | None, option(CLIP, DATA)] = None,
     order: Annotated[
-        str | None, _column("Column with the time of each row (default: the domain is its time).")
+        str | None, column("Column with the time of each row (default: the domain itself).", DATA)
     ] = None,
     page: Annotated[
         Path | None, option("HTML page to write, ending in .html (default: STATE.html).", "Output")

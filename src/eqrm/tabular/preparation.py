@@ -25,6 +25,7 @@ from eqrm.data.tables.table import Table
 from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, Setting, SettingError
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
+from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.tabular.plan import BALANCED, TrainingPlan
 from eqrm.text import counted, did_you_mean, listed
 
@@ -47,7 +48,7 @@ class PreparedTraining:
     """What a training fits to and, where domains are kept aside, evaluates on.
 
     ``in_time`` is how later domains were kept aside. ``everything`` is the table that models are
-    finally fitted to, where that is more than ``train``.
+    finally fitted to, where that is more than ``train``. ``metric`` is what risks are means of.
     """
 
     train: EncodedPart
@@ -55,6 +56,7 @@ class PreparedTraining:
     preprocessor: TablePreprocessor
     seen: SeenDomains
     notes: tuple[str, ...]
+    metric: str
     in_time: TimeSplit | None = None
     everything: Table | None = None
 
@@ -116,16 +118,23 @@ def prepare(
     told += _order_note(train, in_time) if plan.in_time else _mixed_dates(train, test)
     if task.classes:
         told += one_class_note(labels[0], train.numbered_domains)
-    told += _about_weights(train, task, class_weights)
+    metric, weighted = task.metric, _weighted_by(train, task, class_weights)
+    if weighted:
+        metric = f"{loss_in_words(metric)} weighted by {weighted}"
+        told.append(
+            f"Rows are weighted by {weighted}: risks are weighted means of losses, in training and "
+            "in the evaluation; AUC, accuracy, calibration and R² are not weighted."
+        )
     encoded = []
     for table, matrix, own in zip(parts, matrices, labels, strict=True):
         weights = table.weights
         if class_weights is not None:
             weights = class_weights[own] * (1.0 if weights is None else weights)
         encoded.append(EncodedPart(table, matrix, own, weights))
-    aside = encoded[1] if test is not None else None
+    first, *rest = encoded
+    aside = rest[0] if rest else None
     once = tuple(dict.fromkeys(told))
-    return PreparedTraining(encoded[0], aside, preprocessor, seen, once, in_time, everything)
+    return PreparedTraining(first, aside, preprocessor, seen, once, metric, in_time, everything)
 
 
 def inspect_columns(
@@ -188,19 +197,14 @@ def _refuse_weightless(table: Table) -> None:
         )
 
 
-def _about_weights(train: Table, task: Task, of_classes: Array | None) -> list[str]:
+def _weighted_by(train: Table, task: Task, of_classes: Array | None) -> str:
     parts = []
     if train.weights is not None:
         parts.append(f"the column {train.weight_name!r}")
     if of_classes is not None:
         named = zip(task.classes, of_classes.tolist(), strict=True)
         parts.append(f"class weights ({', '.join(f'{name} {w:.4g}' for name, w in named)})")
-    if not parts:
-        return []
-    return [
-        f"Rows are weighted by {' and '.join(parts)}: risks are weighted means of losses, in "
-        "training and in the evaluation; AUC, accuracy, calibration and R² are not weighted."
-    ]
+    return " and ".join(parts)
 
 
 def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:

@@ -127,7 +127,7 @@ def _kept_aside(
         scores = {n: each.estimator._checked_scores(rows.matrix) for n, each in models.items()}
     risks = measured_rows(scores, rows, prepared.task)
     split, nesting = prepared.in_time, rows.table.key if rows.table.unit == "group" else None
-    judged = Evaluation(risks, prepared.task.metric, None, nesting=nesting)
+    judged = Evaluation(risks, prepared.metric, None, nesting=nesting)
     if split is not None:
         began = dict(zip(split.test, split.test_times, strict=True))
         times = np.array([began[str(name)] for name in judged.domains])

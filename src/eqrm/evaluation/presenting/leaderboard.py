@@ -8,6 +8,7 @@ how far they lie apart is shown beside it.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqrm.data.tables.frames import data_frame
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, EqrmWarning
 from eqrm.evaluation.evaluated_domains import paired
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.comparison import SMOOTH, Difference, paired_differences
@@ -90,7 +91,14 @@ class Leaderboard:
             for name, seeds in models.items()
             for number, risks in enumerate(seeds, start=1)
         }
-        shared = iter(paired(every, common_domains).values())
+        measured = paired(every, common_domains).values()
+        if len({tuple(each.counts) for each in measured}) > 1:
+            warnings.warn(
+                "The models were measured on different numbers of rows of the same domains.",
+                EqrmWarning,
+                stacklevel=2,
+            )
+        shared = iter(measured)
         seeds = {name: tuple(next(shared) for _ in given) for name, given in models.items()}
         first = next(iter(seeds.values()))[0]
         most = max(len(risks) for risks in every.values())

@@ -33,7 +33,7 @@ from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-from eqrm.evaluation.measuring.metrics import loss_in_words
+from eqrm.evaluation.measuring.metrics import METRICS, loss_in_words
 from eqrm.evaluation.parts import fingerprint
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
@@ -104,6 +104,8 @@ class WatchSettings:
     def completed(self, evaluation: Evaluation) -> WatchSettings:
         """With what the evaluation says; raises where columns are missing or too many."""
         loss, bounds = evaluation.loss, evaluation.bounds
+        if loss != GIVEN_LOSS and loss.partition(":")[0] not in METRICS:
+            raise SettingError(f"A watch cannot measure {loss_in_words(loss)}: watch given losses.")
         clip, problems = self.clip or 0.0, []
         if loss == "log-loss" and bounds is not None:
             clip = float(f"{math.exp(-bounds[1]):.12g}")

@@ -265,7 +265,7 @@ class Comparison:
             self.notes.append(INDEPENDENT)
         found = Evaluation(
             {**risks, **constants},
-            task.metric,
+            self.prepared.metric,
             None,
             nesting=nesting,
             order=order,

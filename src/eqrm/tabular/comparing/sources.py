@@ -77,10 +77,11 @@ def models_of_sources(
     """
     _problems_with(sources, table, columns).refuse("The comparison", alone=True)
     found: dict[str, list[MeasuredRisks]] = {}
-    losses: dict[str, str] = {}
+    losses, bounds = dict[str, str](), set()
     evaluated = [(source, _evaluated(source, table or "", columns)) for source in sources]
     for source, evaluation in _told_apart(evaluated):
         losses.setdefault(evaluation.loss, str(source.path))
+        bounds |= {evaluation.bounds} - {None}
         for inside, risks in evaluation.models.items():
             known = found.setdefault(source.called(inside), [])
             # Models that are trained on the same rows have the same constants.
@@ -94,6 +95,10 @@ def models_of_sources(
         told = ", ".join(f"{loss} ({path})" for loss, path in losses.items())
         raise DomainDataError(
             f"Models are compared by one loss, got {told}. Evaluate all of them by the same one."
+        )
+    if len(bounds) > 1:
+        raise DomainDataError(
+            f"Probabilities were clipped differently: evaluate with the same {Setting('clip')}."
         )
     return found, next(iter(losses))
 

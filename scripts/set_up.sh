@@ -95,6 +95,8 @@ say_whether_c_part_was_built() {
 make_environment
 uv=$(find_uv)
 if [ -n "$uv" ] && install_with_uv "$uv"; then
+    # 40 MB that nothing needs any more
+    [ "$uv" != "$VENV/bin/uv" ] || "$python" -m pip uninstall --quiet --yes uv >>"$log" 2>&1
     say_whether_c_part_was_built
     exit 0
 fi

@@ -80,10 +80,9 @@ def light(options: Options) -> Result:
     with tempfile.TemporaryDirectory(prefix="eqrm-light-") as folder:
         clone = Path(folder) / "eqrm"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        seconds, printed = [], []
         for _ in range(2):  # the first may have to download
             shutil.rmtree(clone / ".venv", ignore_errors=True)
-            start, printed = time.perf_counter(), []
+            start, seconds, printed = time.perf_counter(), [], []
             demo = subprocess.Popen(
                 ["make", "demo"],
                 cwd=clone,
@@ -94,7 +93,7 @@ def light(options: Options) -> Result:
             )
             for line in demo.stdout or ():
                 printed.append(line)
-                if line.startswith("Use: ") and len(printed) < 30:
+                if line.startswith("Use: "):
                     seconds.append(time.perf_counter() - start)
             demo.wait()
         environment = clone / ".venv"
@@ -104,8 +103,8 @@ def light(options: Options) -> Result:
     (options.output / "light.log").write_text("".join(printed))
     answers = sum(line.startswith("Use: ") for line in printed)
     return passed(
-        seconds[-1:] <= [FIRST_ANSWER] and size <= LIGHT_MB and not found and answers == 2,
-        f"{seconds[-1] if seconds else -1:.0f} s to the first of {answers} answers (bound "
+        answers == 2 and seconds[0] <= FIRST_ANSWER and size <= LIGHT_MB and not found,
+        f"{seconds[0] if seconds else -1:.0f} s to the first of {answers} answers (bound "
         f"{FIRST_ANSWER:.0f}), environment {size:.0f} MB (bound {LIGHT_MB:.0f}), torch: {found}",
     )
 

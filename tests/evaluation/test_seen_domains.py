@@ -62,7 +62,7 @@ def test_a_group_of_which_training_has_seen_a_member_is_left_out_whole() -> None
     frame = world()
     frame["hospital"] = frame.day // 3
     found = eqrm.evaluate(frame, domains="hospital", within="day", losses="loss")
-    assert set(found.outer_domains or ()) == {"2", "3", "4"}  # days 0 to 3 were seen: hospitals 0 and 1
+    assert set(found.outer_domains or ()) == {"2", "3", "4"}  # those of days 0 to 3 were seen
     assert len(found.seen) == 6
     assert "training has seen them or others of their group: 6 domains" in found.sentence
 

@@ -54,8 +54,8 @@ def frame_columns(frame: Any) -> list[Any]:
 
 def _names(frame: Any) -> list[Any] | None:
     names: Any = frame.schema.names if _is_arrow(frame) else getattr(frame, "columns", None)
-    if isinstance(frame, Mapping):  # also a sparse matrix of scipy, with positions as keys
-        names = list(frame)
+    if isinstance(frame, Mapping):
+        names = None if hasattr(frame, "nnz") else list(frame)  # one is a sparse array of scipy
     if names is None or callable(names) or any(not isinstance(n, (str, int)) for n in names):
         return None
     return list(names)

@@ -145,6 +145,11 @@ MISSING: dict[str, list[Any]] = {
 }
 
 
+def test_a_domain_behind_a_mask_is_missing() -> None:
+    with pytest.raises(DomainDataError, match="missing in 1 of 4 rows"):
+        eqrm.evaluate(domains=np.ma.array([1, 0, 1, 2], mask=[0, 1, 0, 0]), losses=[0.5] * 4)
+
+
 @pytest.mark.parametrize("entrance", list(ENTRANCES))
 @pytest.mark.parametrize("kind", MISSING)
 def test_a_missing_domain_is_refused_everywhere(kind: str, entrance: str) -> None:

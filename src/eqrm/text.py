@@ -23,9 +23,14 @@ _CONTROL_OR_LINE = re.compile(f"[\\n{_CONTROLS}]")
 _FORMULA = ("=", "+", "-", "@")
 WIDTH = 96
 SYNONYMS = (
-    *(("target", "label", "labels"), ("domain", "domains", "group", "groups", "domain_ids")),
-    *(("alpha", "quantiles", "level", "levels", "probability"), ("seed", "random_state")),
-    *(("model", "predictor"), ("confidence", "conf"), ("within", "inner"), ("l2", "ridge")),
+    ("target", "label", "labels"),
+    ("domain", "domains", "group", "groups", "domain_ids"),
+    ("alpha", "quantiles", "level", "levels", "probability"),
+    ("seed", "random_state"),
+    ("model", "predictor"),
+    ("confidence", "conf"),
+    ("within", "inner"),
+    ("l2", "ridge"),
 )
 """Words for one thing (docs/words.md), of which an interface has one or two."""
 

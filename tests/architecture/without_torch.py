@@ -93,6 +93,7 @@ def commands() -> None:
     run("watch", watched, "--new", rows)
     run("plan", "--alpha", 0.9, "--domains", 40)
     run("figure", "risk-distribution", "--output", FOLDER / "figure.svg")
+    run("data", "list")
 
 
 def numbers() -> dict[str, object]:
@@ -151,6 +152,8 @@ def refusals() -> None:
     configuration.write_text("data: {dataset: flights}\n")
     run("train-network", configuration, code=2)
     run("sweep", "run", configuration, code=2)
+    with pytest.raises(MissingExtraError, match="'flights' as tensors needs 'torch'"):
+        eqrm.dataset("flights")
 
 
 commands()

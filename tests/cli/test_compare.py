@@ -113,7 +113,7 @@ def test_risks_of_other_losses_clips_or_rows_are_not_ranked_silently(tmp_path: P
     assert "clipped differently" in refused("compare", *paths[:2])
     assert "compared by one loss, got log-loss" in refused("compare", paths[0], paths[2])
     watched = refused("watch", str(tmp_path / "w"), "--start", paths[2], "--domain", "day")
-    assert "cannot measure log-loss weighted by the column 'count'" in watched
+    assert "log-loss weighted by the column 'count', which a watch cannot compute" in watched
     half = tmp_path / "half.parquet"
     pd.read_parquet(file)[::2].to_parquet(half)
     assert "different numbers of rows" in called("compare", file, str(half), *OPTIONS)[2]

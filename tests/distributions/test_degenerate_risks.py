@@ -146,6 +146,8 @@ def test_empty_and_misshapen_input_is_refused(name: str) -> None:
         build(torch.tensor([1.0, 2.0]), weights=torch.tensor([1.0, -1.0]))
     with pytest.raises(DomainDataError, match="weights"):
         build(torch.tensor([1.0, 2.0]), weights=torch.tensor([0.0, 0.0]))
+    with pytest.raises(DomainDataError, match="behind a mask"):
+        build(np.ma.array([1.0, 2.0, 1000.0], mask=[0, 0, 1]))
 
 
 def test_weights_whose_sum_overflows_count_alike() -> None:

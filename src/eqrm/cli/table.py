@@ -97,8 +97,7 @@ def table(
         *chosen,
     )
     write = FORMATS[_format(as_format, output)]
-    at = [str(parsed_level(level, "--quantiles")) for level in asked]
-    settings = TableSettings(metric, at or LEVELS, published, pooled)
+    settings = TableSettings(metric, asked or LEVELS, published, pooled)
     rules = dict(rule() for rule in chosen)
     found = sweep_tables(sweep_records(folder), rules, settings, planned_places(folder))
     content = write(found, selected)

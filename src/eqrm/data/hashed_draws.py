@@ -23,14 +23,9 @@ def hashed(*numbers: int | Integers) -> Words:
     """A 64-bit word per element, a function of integers that are broadcast together."""
     word = np.zeros(1, dtype=np.uint64)
     for number in numbers:
-        word = _mixed(word * _GOLDEN + _as_word(number) + _GOLDEN)
+        added = number if isinstance(number, np.ndarray) else np.array([number % 2**64], np.uint64)
+        word = _mixed(word * _GOLDEN + added.astype(np.uint64) + _GOLDEN)
     return word
-
-
-def _as_word(number: int | Integers) -> Words:
-    if isinstance(number, np.ndarray):
-        return number.astype(np.uint64)
-    return np.array([number % 2**64], dtype=np.uint64)
 
 
 def _mixed(word: Words) -> Words:

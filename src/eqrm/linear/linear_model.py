@@ -98,8 +98,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
             return X
         # Values that are not finite are refused by column and domain when they are summed.
         options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": 2}
-        y = y.detach().cpu().numpy() if is_tensor(y) else y
-        rows, target = self._checked(X, y, y_numeric=True, **options)
+        rows, target = self._checked(X, _off_device(y), y_numeric=True, **options)
         if groups is None and self._needs_domains:
             raise DomainDataError(
                 "groups are missing: without the domain of each row there is no risk by domain. "
@@ -113,7 +112,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """X and y as arrays that passed scikit-learn's checks, of any kind of frame."""
-        rows = X.detach().cpu().numpy() if is_tensor(X) else X
+        rows = _off_device(X)
         if is_frame(X):
             names = frame_columns(X)
             rows = data_frame(dict(zip(map(str, names), number_matrix(X, names).T, strict=True)))
@@ -201,3 +200,7 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._checked(X, reset=False, dtype=np.float64)
         found = rows @ self.coef_ + self.intercept_
         return X.new_tensor(found, dtype=namespace(X).float64) if is_tensor(X) else found
+
+
+def _off_device(values: Any) -> Any:
+    return values.detach().cpu().numpy() if is_tensor(values) else values

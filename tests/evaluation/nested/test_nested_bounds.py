@@ -9,7 +9,7 @@ import pytest
 
 from eqrm.errors import DomainDataError, TooFewDomainsError
 from eqrm.evaluation import outer_domains_needed, quantile_bound
-from eqrm.evaluation.inference.nested.bounds import STAKES, known_group_bound, nested_bound
+from eqrm.evaluation.inference.nested.bounds import known_group_bound, nested_bound
 from eqrm.evaluation.inference.nested.members import NestedRisks, effective_number
 
 
@@ -22,8 +22,8 @@ def drawn(groups: int, seed: int = 0, most: int = 6) -> NestedRisks:
 
 def e_value(below: int, groups: int, alpha: float) -> float:
     """Of one draw with ``below`` members up to the bound: stakes of 1/α, half of it, …"""
-    stakes = [2.0**-i / alpha for i in range(STAKES)]
-    weights = [2.0 ** -(i + 1) for i in range(STAKES - 1)] + [2.0 ** -(STAKES - 1)]
+    stakes = [2.0**-i / alpha for i in range(8)]
+    weights = [2.0 ** -(i + 1) for i in range(7)] + [2.0**-7]
     return sum(
         w * (1 + s * (1 - alpha)) ** below * (1 - s * alpha) ** (groups - below)
         for w, s in zip(weights, stakes, strict=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from eqrm.checks import COUNT, FLAG, FRACTION, SEED, integer, optional
 from eqrm.data.tables.preprocessor import TablePreprocessor
 from eqrm.data.tables.table import Table
-from eqrm.errors import MissingExtraError, SettingError, naming_torch
+from eqrm.errors import SettingError, naming_torch
 from eqrm.files.plain import read_as
 from eqrm.files.yaml_text import read_yaml
 from eqrm.registry import Place, Registry
@@ -75,10 +75,9 @@ def dataset_settings(name: str) -> dict[str, Any]:
 def dataset_description(name: str) -> str:
     """The first sentence about how a dataset is read."""
     try:
-        with naming_torch("It"):
-            text = inspect.getdoc(DATASETS.load(name)) or ""
-    except MissingExtraError as error:
-        return str(error)
+        text = inspect.getdoc(DATASETS.load(name)) or ""
+    except ModuleNotFoundError as error:
+        return f"Needs {error.name}."
     return " ".join(text.split("\n\n")[0].replace("``", "").split())
 
 

@@ -71,8 +71,13 @@ class BoostedQRM(DomainEstimator):
     _refusal: ClassVar[str]
     """Where the library has the error that it raises for wrong parameters."""
     _passed_on: ClassVar[tuple[str, ...]] = (
-        *("learning_rate", "max_depth", "min_child_weight", "subsample", "colsample_bytree"),
-        *("reg_alpha", "reg_lambda"),
+        "learning_rate",
+        "max_depth",
+        "min_child_weight",
+        "subsample",
+        "colsample_bytree",
+        "reg_alpha",
+        "reg_lambda",
     )
     """Parameters of the library, by the names they have there."""
     _defaults: ClassVar[Mapping[str, Any]] = {}

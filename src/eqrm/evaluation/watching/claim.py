@@ -105,7 +105,10 @@ class WatchSettings:
         """With what the evaluation says; raises where columns are missing or too many."""
         loss, bounds = evaluation.loss, evaluation.bounds
         if loss != GIVEN_LOSS and loss.partition(":")[0] not in METRICS:
-            raise SettingError(f"A watch cannot measure {loss_in_words(loss)}: watch given losses.")
+            raise SettingError(
+                f"The certificate is about the {loss_in_words(loss)}, which a watch cannot compute "
+                "for new rows. Evaluate a column of losses, and watch that."
+            )
         clip, problems = self.clip or 0.0, []
         if loss == "log-loss" and bounds is not None:
             clip = float(f"{math.exp(-bounds[1]):.12g}")

@@ -86,7 +86,10 @@ class Contest:
         near = allowed & (sure < SURE)
         near[winner] = True
         means = found.mean(axis=1)
-        return min(np.flatnonzero(near).tolist(), key=lambda c: (means[c], self._simplicity[c]))
+        # Of equal means the simpler: from plain to trained, and families in their order.
+        order = list(dict.fromkeys(c.family for c in self.candidates))
+        ranks = [(means[i], c.effort, order.index(c.family)) for i, c in enumerate(self.candidates)]
+        return min(np.flatnonzero(near).tolist(), key=ranks.__getitem__)
 
     def _as_asked(self, risks: Array) -> int:
         """What was asked for by another measure, of the family in which that is lowest."""
@@ -117,12 +120,6 @@ class Contest:
     def beyond(self) -> float:
         """How many judged domains are expected beyond the level."""
         return float(self.risks.shape[1] * self.level.tail) + 1e-9
-
-    @property
-    def _simplicity(self) -> list[tuple[int, int]]:
-        """Families in their order, and within each the ways from plain to trained."""
-        order = list(dict.fromkeys(c.family for c in self.candidates))
-        return [(c.effort, order.index(c.family)) for c in self.candidates]
 
     def _compared(self, risks: Array) -> tuple[Array, Array]:
         """What candidates are compared by (C,), and the same in resamples (B, C)."""

@@ -96,7 +96,7 @@ def models_of_sources(
         raise DomainDataError(
             f"Models are compared by one loss, got {told}. Evaluate all of them by the same one."
         )
-    if len(bounds) > 1:
+    if len(bounds) > 1 and "log-loss" in losses:
         raise DomainDataError(
             f"Probabilities were clipped differently: evaluate with the same {Setting('clip')}."
         )

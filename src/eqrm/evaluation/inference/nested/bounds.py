@@ -30,8 +30,9 @@ from eqrm.evaluation.inference.risk_checks import LevelLike, Vector, checked_alp
 
 ONCE, REPEATED, POOLED = "once", "repeated", "pooled"
 SAMPLINGS = (ONCE, REPEATED, POOLED)
-STAKES = 8
-"""E-values of how many sizes are mixed: the largest, half of it, a quarter, …"""
+HALVES = 0.5 ** np.arange(8.0)
+LOG_WEIGHTS = np.log(np.append(HALVES[1:], HALVES[-1]))
+"""E-values of these sizes are mixed, as shares of the largest, with these weights."""
 FEWEST_POOLED = 20
 """Fewer groups say too little about how alike their members are."""
 
@@ -204,17 +205,9 @@ def _log_e_value(shares: Vector, alpha: float) -> float:
     are independent, so that the mean over all draws has the share s_j of group j in place of X_j.
     Mixed over λ = 1/α, half of it, and so on, with weights ½, ¼, …
     """
-    halves, log_weights = _stakes()
     with np.errstate(divide="ignore"):
-        logs = np.log1p(halves * (shares - alpha) / alpha).sum(axis=1)
-    return float(np.logaddexp.reduce(logs + log_weights))
-
-
-@lru_cache
-def _stakes() -> tuple[Vector, Vector]:
-    """The sizes of e-values as shares of the largest (stakes, 1), and the logs of their weights."""
-    halves: Vector = 0.5 ** np.arange(float(STAKES))
-    return halves[:, None], np.log(np.append(halves[1:], halves[-1]))
+        logs = np.log1p(HALVES[:, None] * (shares - alpha) / alpha).sum(axis=1)
+    return float(np.logaddexp.reduce(logs + LOG_WEIGHTS))
 
 
 def _pooled(nested: NestedRisks, alpha: float, confidence: float) -> Callable[[Vector], bool]:

@@ -24,7 +24,9 @@ import eqrm
 
 COUNTS = (2, 3, 10, 100, 1000, 44_930, 1_000_000)
 LEVELS = ("0.1", "0.5", "0.75", "0.99", "1-e^-100", "1-e^-1000")
-TOLERANCES = {torch.float32: 1e-6, torch.float64: 1e-12}
+TOLERANCES = {torch.float32: 1e-6, torch.float64: 1e-11}
+"""In float64 it was 1e-12 until gradients were 1.3e-12 apart: those of an H200 are up to 1.7e-12
+off the truth (cuda_oracle.py, which allows 1e-10), those of the CPU 3e-16 there."""
 TIMED_LEVELS = ("0.75", "1-e^-1000")
 TIMED_COUNTS = (2, 100, 1000, 44_930, 1_000_000, 10_000_000)
 LARGEST_FOR_BISECTION = 1_000_000
@@ -63,7 +65,7 @@ def draw(law: str, m: int, dtype: torch.dtype = torch.float32, seed: int = 0) ->
 
 def kernel_options(m: int, device: torch.device | str) -> dict[str, dict[str, object]]:
     """The options of every kernel estimate under test, by name."""
-    weights = torch.linspace(0.1, 2.0, m, device=device)
+    weights = torch.linspace(0.1, 2.0, m).to(device)  # a device rounds linspace otherwise
     weights[3::4] = 0.0
     options: dict[str, dict[str, object]] = {
         "kde": {},

@@ -28,7 +28,7 @@ def register(area: str) -> None:
 @check(
     "sweeps.clusters",
     "SLURM and Ray, two nodes each: the records and tables of one machine",
-    waits=True,
+    alone=True,
 )
 def clusters(options: Options) -> Result:
     return run_tests(options, "clusters", "tests/sweeps/engines", "-m", "cluster")

@@ -40,7 +40,8 @@ def test_a_weight_counts_rows(classes: int) -> None:
         np.testing.assert_allclose(found, expected, rtol=5e-3 if name in one.models else 1e-12)
     assert one.evaluation.examples < two.evaluation.examples
     assert one.aside is not None
-    assert one.aside.loss == one.evaluation.loss == "log-loss weighted by the column 'weight'"
+    loss = {2: "log-loss", 3: "squared error"}[classes]  # three numbers are no classes
+    assert one.aside.loss == one.evaluation.loss == f"{loss} weighted by the column 'weight'"
     for name in one.models:
         found, expected = (each.aside[name].risks for each in (one, two))  # type: ignore[union-attr]
         np.testing.assert_allclose(found, expected, rtol=5e-3)

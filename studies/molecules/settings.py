@@ -77,7 +77,7 @@ class MoleculesSettings:
         """The sweep of ERM, as YAML would hold it (docs/sweeps.md)."""
         batches = {"domains": self.batch, "examples": 1, "over": "examples"}
         batches |= {"repeat_domains": True, "repeat_examples": True}
-        stopping = {"level": None, "patience": self.patience}
+        stopping = {"alpha": None, "patience": self.patience}
         return self._plan(
             dataset,
             seed,

@@ -150,7 +150,7 @@ def best_of_two(measure: Callable[[], Run]) -> Run:
 def evaluation(path: Path, rows: int, limit: Limit | None, *domain: str) -> Run:
     """The command, with the report where the package can write one."""
     output = path.parent / "table.txt"
-    options = ["--label", "label", "--prediction", "p", "--threads", str(THREADS)]
+    options = ["--target", "label", "--prediction", "p", "--threads", str(THREADS)]
     for column in domain or ("domain",):
         options += ["--domain", column]
     options += ["--output", str(output)]

@@ -92,7 +92,7 @@ def generate(path: Path, rows: int, domains: int) -> None:
 
 def recalibration(path: Path, name: str, rows: int, test_last: float) -> Run:
     """The command; domains are numbers, so the last share of them is held out."""
-    options = ["--domain", "domain", "--label", "label", "--prediction", "p"]
+    options = ["--domain", "domain", "--target", "label", "--prediction", "p"]
     options += ["--alpha", str(ALPHA), "--test-last", str(test_last)]
     options += ["--threads", str(THREADS), "--save", str(path.parent / f"{name}.json")]
     return best_of_two(

@@ -290,7 +290,7 @@ def _split(table: Table, plan: TrainingPlan) -> tuple[Table, Table | None, TimeS
 def load(path: str | Path) -> Any: ...
 @overload
 def load(path: str | Path, kind: type[T]) -> T: ...
-def load(path: str | Path, kind: type[Any] = object) -> Any:
+def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     """What is in a file or folder that eqrm wrote.
 
     - the folder of :func:`eqrm.train` or ``eqrm train``: a ``TrainingResult``;
@@ -312,7 +312,7 @@ def load(path: str | Path, kind: type[Any] = object) -> Any:
     True
     """
     found = _content_of(Path(path))
-    if not isinstance(found, kind):
+    if kind is not None and not isinstance(found, kind):
         raise DataFileError(f"{path} holds a {type(found).__name__}, not a {kind.__name__}.")
     return found
 

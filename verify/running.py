@@ -18,8 +18,8 @@ from typing import Any
 from verify.registry import ROOT, THREADS, Check, Options, Result, package_environment
 
 LONGEST = 2 * 3600.0
-"""Seconds after which a check counts as hung and is ended, unless it is a long one: a million fuzzed
-vectors take 11 minutes of one quiet core, and 70 of a busy one."""
+"""Seconds after which a check counts as hung and is ended, unless it is a long one. A million
+fuzzed vectors take 11 minutes of a quiet core, and 70 of a busy one."""
 
 UNKNOWN_COST = 600.0
 """Seconds of a check that was never recorded: it may be long, so it begins early."""

@@ -25,8 +25,8 @@ def main() -> None:
         remainder="passthrough",
     )
     pipeline = make_pipeline(encode, eqrm.QRMClassifier())
-    path = eqrm.RiskRobustnessPath(pipeline).fit(X, y, days, held_out=unseen.X_y_groups())
-    print(path.frontier_)
+    path = eqrm.estimators.RiskRobustnessPath(pipeline)
+    print(path.fit(X, y, days, held_out=unseen.X_y_groups()).frontier_)
 
     robust = path.frontier_.trained_for(0.9)
     X_new, y_new, new_days = unseen.X_y_groups()

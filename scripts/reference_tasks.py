@@ -32,8 +32,8 @@ TASKS = (
         "In words and with examples: [Estimators](../estimators.md), [gradient boosting]"
         "(../boosting.md), [recalibration](../recalibration.md).",
         names="eqrm.QRMClassifier eqrm.QRMRegressor eqrm.XGBQRMClassifier eqrm.XGBQRMRegressor "
-        "eqrm.LGBMQRMClassifier eqrm.LGBMQRMRegressor eqrm.Recalibrated eqrm.RiskRobustnessPath "
-        "eqrm.choose_level eqrm.quantile_risk eqrm.DomainKFold eqrm.save_model eqrm.load_model",
+        "eqrm.LGBMQRMClassifier eqrm.LGBMQRMRegressor eqrm.Recalibrated eqrm.choose_level "
+        "eqrm.quantile_risk eqrm.DomainKFold eqrm.save_model eqrm.load_model",
         packages="eqrm.estimators",
     ),
     Task(
@@ -54,6 +54,13 @@ TASKS = (
         "eqrm.evaluation.outer_domains_needed eqrm.evaluation.quantile_bound "
         "eqrm.evaluation.probability_bound eqrm.evaluation.cdf_band "
         "eqrm.evaluation.true_risk_bound eqrm.evaluation.true_probability_bound",
+    ),
+    Task(
+        "control",
+        "Act on a requirement",
+        "the setting at which new domains meet a requirement",
+        "In words and with examples: [Acting on a requirement](../control.md).",
+        names="eqrm.control eqrm.estimators.control_model eqrm.evaluation.OperatingPoint",
     ),
     Task(
         "time",

@@ -23,8 +23,10 @@ STUDIES = Registry[type[Study]](
         "wilds": "studies.wilds.run:Wilds",
         "pacs": "studies.pacs.run:Pacs",
         "molecules": "studies.molecules.run:Molecules",
+        "control-coverage": "studies.control_coverage.run:ControlCoverage",
         "intervals": "studies.interval_coverage.run:IntervalCoverage",
         "policy": "studies.policy.run:Policy",
+        "requirements": "studies.requirements.run:Requirements",
     },
 )
 

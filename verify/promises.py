@@ -49,6 +49,7 @@ PROMISES = (
             "evaluation.tests",
             "studies.intervals",
             "studies.nested-domains",
+            "studies.control-coverage",
             "studies.domains-in-time",
             "studies.flights-backtest",
         ),

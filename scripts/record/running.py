@@ -37,6 +37,8 @@ OFFLINE_STUDIES = (
     "nested-domains",
     "intervals",
     "policy",
+    "control-coverage",
+    "requirements",
 )
 """Those that need no download."""
 VARYING = {

@@ -162,6 +162,19 @@ SCENES = {
         tables=("predictions.csv", "new-predictions.csv"),
         files=("correction.json", "new.csv"),
     ),
+    "control": Scene(
+        (
+            f"eqrm control {PREDICTIONS} --prediction Usual=usual --prediction Careful=careful "
+            "--require 'wrong <= 30%' --alpha .75",
+            f"eqrm control past.csv {DAYS} --require 'missed <= 60%' --save point.json",
+            f"eqrm watch control.watch --start point.json {DAYS} --new next.csv",
+            f"eqrm control {PREDICTIONS} --prediction usual --require 'wrong < 5' --alpha .75",
+        ),
+        tables=("predictions.csv", "past.csv", "next.csv"),
+        files=("point.json",),
+        without=("control.watch",),
+        codes={3: 2},
+    ),
     "watch": Scene(
         (
             f"eqrm watch late.watch --start past.json {DAYS}",

@@ -23,10 +23,10 @@ from .estimators.model_files import save_model as save_model
 from .estimators.qrm_estimators import QRMClassifier as QRMClassifier
 from .estimators.qrm_estimators import QRMRegressor as QRMRegressor
 from .estimators.recalibrated import Recalibrated as Recalibrated
-from .estimators.selection.levels import RiskRobustnessPath as RiskRobustnessPath
 from .estimators.selection.levels import choose_level as choose_level
 from .estimators.selection.scorers import quantile_risk as quantile_risk
 from .estimators.selection.splitters import DomainKFold as DomainKFold
+from .evaluation.controlling.control import control as control
 from .evaluation.evaluate import evaluate as evaluate
 from .evaluation.evaluation import Evaluation as Evaluation
 from .evaluation.inference.in_time.online import OnlineBound as OnlineBound

@@ -108,6 +108,10 @@ def joined_columns(columns: Sequence[Any], what: str = "domains") -> Any:
     return np.array([joined_name(row) for row in zip(*named, strict=True)], dtype=object)[place]
 
 
+class NumberAsName(str):
+    """A column of numbers of which each is a name of its own: settings, as members of domains."""
+
+
 @dataclass(frozen=True)
 class DomainKey:
     """The columns that name a domain: those of a group, then those of a member within the group.
@@ -163,6 +167,11 @@ class DomainKey:
         """The group that a domain is in, from its joined name."""
         parts = str(name).split(SEPARATOR)[: len(self.groups)]
         return parts[0].replace("\\|", "|") if len(self.groups) == 1 else SEPARATOR.join(parts)
+
+    def member_of(self, name: Name) -> str:
+        """The member within its group, likewise."""
+        parts = str(name).split(SEPARATOR)[len(self.groups) :]
+        return parts[0].replace("\\|", "|") if len(parts) == 1 else SEPARATOR.join(parts)
 
 
 DomainKey.UNNAMED = DomainKey(("group",), ("member",))

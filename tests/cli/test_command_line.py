@@ -40,7 +40,16 @@ def test_help_groups_the_commands_and_says_each_in_one_line(
     assert panels["Start here"] == ["train", "predict", "evaluate"]
     named = [name for commands in list(panels.values())[1:] for name in commands]
     assert set(named) == {
-        *("train", "predict", "evaluate", "compare", "recalibrate", "figure", "backtest"),
+        *(
+            "train",
+            "predict",
+            "evaluate",
+            "compare",
+            "control",
+            "recalibrate",
+            "figure",
+            "backtest",
+        ),
         *("watch", "plan", "train-network", "sweep", "table", "data"),
     }
     assert len(named) == len(set(named))  # a line that continues would begin with ""

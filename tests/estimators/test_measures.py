@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqrm import KDE, Level, QRMClassifier, QRMRegressor, RiskRobustnessPath
+from eqrm import KDE, Level, QRMClassifier, QRMRegressor
 from eqrm.errors import SettingError
-from eqrm.estimators import LGBMQRMClassifier, XGBQRMClassifier, XGBQRMRegressor
+from eqrm.estimators import (
+    LGBMQRMClassifier,
+    RiskRobustnessPath,
+    XGBQRMClassifier,
+    XGBQRMRegressor,
+)
 from eqrm.estimators.goal import Goal
 from eqrm.measures import MEASURES
 from estimators.worlds import classes_world, numbers_world

@@ -24,12 +24,11 @@ from eqrm import (
     Level,
     QRMClassifier,
     QRMRegressor,
-    RiskRobustnessPath,
     choose_level,
     quantile_risk,
 )
 from eqrm.errors import DomainDataError, SettingError
-from eqrm.estimators import superquantile_risk
+from eqrm.estimators import RiskRobustnessPath, superquantile_risk
 from estimators.worlds import World, classes_world, numbers_world
 
 

@@ -17,6 +17,7 @@ import eqrm
 from eqrm.cli import (
     backtest,
     compare,
+    control,
     data,
     evaluate,
     figure,
@@ -48,6 +49,7 @@ COMMANDS: dict[str, dict[str, tuple[Callable[..., None] | typer.Typer, str]]] = 
     },
     "Models you have": {
         "compare": (compare.compare, "Rank models by their risk on the same domains."),
+        "control": (control.control, "Find the setting that meets a requirement on new domains."),
         "recalibrate": (recalibrate.recalibrate, "Correct predictions to suit more domains."),
         "figure": (figure.figure, "Draw the distribution of your risks over domains."),
     },

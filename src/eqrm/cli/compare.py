@@ -11,9 +11,9 @@ import typer
 
 from eqrm.checks import CONFIDENCE, check_all, one_of
 from eqrm.cli.commands import column, option, parsed_level, say, separated
-from eqrm.cli.options import SEVERAL, DomainColumns
+from eqrm.cli.options import DATA, SEVERAL, DomainColumns, Target
 
-DATA, HOW = "Data", "Output"
+HOW = "Output"
 FORMATS = ("text", "markdown", "csv", "json")
 
 
@@ -47,7 +47,7 @@ def compare(
             "--common-domains",
         ),
     ] = False,
-    target: Annotated[str | None, column("Column of what is predicted.", DATA)] = None,
+    target: Target = None,
     prediction: Annotated[
         str | None,
         column(

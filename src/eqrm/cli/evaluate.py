@@ -21,7 +21,23 @@ from eqrm.cli.commands import (
     separated,
     typed_command,
 )
-from eqrm.cli.options import SEVERAL, TIME, Dependence, DomainColumns, Recent, Spells, declared
+from eqrm.cli.options import (
+    DATA,
+    SEVERAL,
+    CommonDomains,
+    Dependence,
+    DomainColumns,
+    Memory,
+    Order,
+    Recent,
+    Seen,
+    Spells,
+    Target,
+    TestAfter,
+    TestLast,
+    Threads,
+    declared,
+)
 from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS_IN_HELP
 from eqrm.text import counted, printable, typed
@@ -32,7 +48,7 @@ if TYPE_CHECKING:
     from eqrm.evaluation.presenting.summary import Summary
 
 FORMATS = ("text", "markdown", "latex", "csv", "json")
-DATA, LOSS, TABLE, HOW = "Data", "Losses or predictions", "With --aggregated", "Output"
+LOSS, TABLE, HOW = "Losses or predictions", "With --aggregated", "Output"
 PARTS = "Parts of the rows, on several machines"
 COLUMNS = (
     *("domains", "within", "losses", "target", "predictions"),
@@ -60,27 +76,16 @@ def evaluate(
             f"File with the same columns for another model. {REPEAT}", DATA, metavar="[NAME=]FILE"
         ),
     ] = None,
-    common_domains: Annotated[
-        bool, option("Leave out domains for which a model has no rows.", DATA, "--common-domains")
-    ] = False,
+    common_domains: CommonDomains = False,
     within: Annotated[list[str] | None, declared("within")] = None,
-    seen: Annotated[
-        str | None,
-        column(
-            "Column that says whether a model was trained on the row's domain, true or false. Such "
-            "domains are left out (default: the column 'seen', if there is one).",
-            DATA,
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA)
-    ] = None,
-    memory: Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)] = "600MB",
+    seen: Seen = None,
+    threads: Threads = None,
+    memory: Memory = "600MB",
     losses: Annotated[
         list[str] | None,
         option(f"Column of losses. {REPEAT}", LOSS, "--loss", metavar="[NAME=]COLUMN"),
     ] = None,
-    target: Annotated[str | None, column("Column of what is predicted.", LOSS)] = None,
+    target: Target = None,
     predictions: Annotated[
         list[str] | None,
         option(
@@ -123,26 +128,9 @@ def evaluate(
     mean: Annotated[str, column("Mean of the losses.", TABLE)] = "mean",
     variance: Annotated[str, column("Variance of the losses (divisor n - 1).", TABLE)] = "variance",
     model: Annotated[str | None, column("Name of the model, if there are several.", TABLE)] = None,
-    order: Annotated[
-        str | None,
-        column(
-            "Column with the time of each row, a date or a number, which orders the domains. "
-            "Default: the domain, where it is a date.",
-            TIME,
-        ),
-    ] = None,
-    test_after: Annotated[
-        str | None,
-        option(
-            "Evaluate only domains that begin strictly after this day, month, moment or number.",
-            TIME,
-            metavar="DATE",
-        ),
-    ] = None,
-    test_last: Annotated[
-        float | None,
-        option("Evaluate only this share of the domains, the latest.", TIME, metavar="SHARE"),
-    ] = None,
+    order: Order = None,
+    test_after: TestAfter = None,
+    test_last: TestLast = None,
     partial: Annotated[
         Path | None,
         option(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from eqrm.checks import Problems
-from eqrm.cli.commands import inner_level, option, separated
+from eqrm.cli.commands import column, inner_level, option, separated
 from eqrm.errors import OPTIONS, SettingError
 from eqrm.files.yaml_text import parse_settings
 from eqrm.tabular.plan import SEVERAL as SEVERAL
@@ -121,7 +121,43 @@ DomainColumns = Annotated[list[str] | None, declared("domain")]
 DataRoot = Annotated[
     Path | None, option("Folder that holds the datasets (default: environment variable EQRM_DATA).")
 ]
-TIME = "Domains in time"
+DATA, TIME = "Data", "Domains in time"
+Target = Annotated[str | None, column("Column of what is predicted.", DATA)]
+Seen = Annotated[
+    str | None,
+    column(
+        "Column that says whether a model was trained on the row's domain, true or false. Such "
+        "domains are left out (default: the column 'seen', if there is one).",
+        DATA,
+    ),
+]
+CommonDomains = Annotated[
+    bool, option("Leave out domains for which a model has no rows.", DATA, "--common-domains")
+]
+Threads = Annotated[
+    int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA)
+]
+Memory = Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)]
+Order = Annotated[
+    str | None,
+    column(
+        "Column with the time of each row, a date or a number, which orders the domains. "
+        "Default: the domain, where it is a date.",
+        TIME,
+    ),
+]
+TestAfter = Annotated[
+    str | None,
+    option(
+        "Evaluate only domains that begin strictly after this day, month, moment or number.",
+        TIME,
+        metavar="DATE",
+    ),
+]
+TestLast = Annotated[
+    float | None,
+    option("Evaluate only this share of the domains, the latest.", TIME, metavar="SHARE"),
+]
 Dependence = Annotated[
     int | None,
     option(

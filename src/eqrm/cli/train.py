@@ -117,6 +117,14 @@ def predict(
     unseen: Annotated[
         str, option("What to do about categories that did not occur in training: warn or error.")
     ] = "warn",
+    control: Annotated[
+        Path | None,
+        option(
+            "Operating point of 'eqrm control --save' or 'eqrm train --require': adds its "
+            "decisions.",
+            metavar="FILE",
+        ),
+    ] = None,
 ) -> None:
     """Predict for the rows of a table: classes with probabilities, or numbers."""
     from eqrm.tabular.predictions import check_output, predict_file
@@ -129,4 +137,4 @@ def predict(
             f"The model {str(model)!r} does not exist. 'eqrm train' and 'eqrm train-network' write "
             "models."
         )
-    say(predict_file(model, table, output, unseen, separated(keep or [])))
+    say(predict_file(model, table, output, unseen, separated(keep or []), control))

@@ -4,6 +4,7 @@ from .boosting.of_lightgbm import lightgbm_objective as lightgbm_objective
 from .boosting.of_xgboost import XGBQRMClassifier as XGBQRMClassifier
 from .boosting.of_xgboost import XGBQRMRegressor as XGBQRMRegressor
 from .boosting.of_xgboost import xgboost_objective as xgboost_objective
+from .model_evaluation import control_model as control_model
 from .model_files import load_model as load_model
 from .model_files import save_model as save_model
 from .qrm_estimators import QRMClassifier as QRMClassifier

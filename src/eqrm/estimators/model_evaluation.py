@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -24,6 +24,8 @@ from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.fit_inputs import is_fitted, target_values
 from eqrm.estimators.groups import as_groups
 from eqrm.estimators.selection.splitters import WHOLE, domain_folds
+from eqrm.evaluation.controlling.control import OPTIONS, control
+from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.text import listed
@@ -90,28 +92,91 @@ def evaluate_model(
         options["metric"] = metric
     if y is None or groups is None:
         raise DomainDataError("An estimator needs X, y and groups, the domain of each row.")
+    rows = _rows_of(model, X, target_values(y), groups, cv, options)
+    options.setdefault("metric", rows.metric)
+    given = {"domains": rows.named(options), "target": rows.labels}
+    found = evaluate(**given, predictions={name: rows.predictions}, **options)
+    return replace(found, cross_fitted=cv is not None)
+
+
+def control_model(
+    models: Any,
+    X: Any,
+    y: Any,
+    groups: Any,
+    *,
+    require: str,
+    cv: Any = None,
+    **options: Any,
+) -> OperatingPoint:
+    """The setting of a scikit-learn model at which new domains meet a requirement.
+
+    Args:
+        models: an estimator, or several by name, of which the one that keeps most is chosen.
+        X, y, groups: features, target and domain of each row.
+        require: as in :func:`eqrm.control`, such as "wrong <= 5%".
+        cv: the number of folds of whole domains, or a splitter, where no domains were kept for
+            calibration: each is judged by clones fitted to the others, and the guarantee is
+            checked by simulation and not proven. Without it the models are fitted to other domains.
+        options: those of :func:`eqrm.control`.
+
+    Apply the point to ``model.predict_proba(X_new)``, or to ``predict`` for intervals.
+    """
+    known = [*signature(control_model).parameters, *signature(control).parameters, *OPTIONS]
+    taken = [each for each in dict.fromkeys(known) if each not in (*MADE, "options")]
+    refuse_unknown(options, taken, "control_model", "option")
+    named = models if isinstance(models, Mapping) else {"model": models}
+    found = {}
+    for name, model in named.items():
+        own = dict(options)
+        found[name] = _rows_of(model, X, target_values(y), groups, cv, own), own
+    rows, own = next(iter(found.values()))
+    seen = [each["seen"] for _, each in found.values() if each.get("seen") is not None]
+    if seen:
+        own["seen"] = np.any(seen, axis=0)
+    own.setdefault("score", "intervals" if rows.metric == "squared" else "lac")
+    point = control(
+        domains=rows.named(own),
+        target=rows.labels,
+        predictions={name: each.predictions for name, (each, _) in found.items()},
+        require=require,
+        **own,
+    )
+    return replace(point, needed=replace(point.needed, cross_fitted=cv is not None))
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What a model predicts for rows of domains that it has not seen."""
+
+    domains: NumberedDomains
+    labels: NDArray[Any]
+    predictions: NDArray[Any]
+    metric: str
+
+    def named(self, options: Mapping[str, Any]) -> Any:
+        """The domains; with members of groups by name, which are joined row by row."""
+        if options.get("within") is None:
+            return self.domains
+        return np.asarray(self.domains.names, dtype=object)[self.domains.ids]
+
+
+def _rows_of(
+    model: Any, X: Any, y: NDArray[Any], groups: Any, cv: Any, options: dict[str, Any]
+) -> _Rows:
+    """Predictions of a fitted model, or with ``cv`` of clones; ``options`` are of these rows."""
     if not hasattr(model, "predict"):
         raise SettingError(
             f"A {type(model).__name__} has no predict: pass a fitted estimator or a torch module."
         )
-    labels = target_values(y)
     if cv is not None:
-        return _cross_fitted(model, X, labels, groups, cv, name, options)
+        return _cross_fitted(model, X, y, groups, cv, options)
     _refuse_unfitted(model)
-    target, predicted, metric = _predicted(model, X, labels)
-    options.setdefault("metric", metric)
     domains = number_domains(groups, what="groups")
     trained = getattr(model, "domains_", None)
     if trained is not None and "seen" not in options:
         options["seen"] = SeenDomains.of(trained).rows(domains)
-    return _evaluated(domains, target, {name: predicted}, options)
-
-
-def _evaluated(domains: Any, labels: Any, predictions: Any, options: Any) -> Evaluation:
-    given = domains
-    if options.get("within") is not None:  # names are joined row by row
-        given = np.asarray(domains.names, dtype=object)[domains.ids]
-    return evaluate(domains=given, target=labels, predictions=predictions, **options)
+    return _Rows(domains, *_predicted(model, X, y))
 
 
 def _refuse_unfitted(model: Any) -> None:
@@ -126,8 +191,8 @@ def _refuse_unfitted(model: Any) -> None:
 
 
 def _cross_fitted(
-    model: Any, X: Any, y: NDArray[Any], groups: Any, cv: Any, name: str, options: dict[str, Any]
-) -> Evaluation:
+    model: Any, X: Any, y: NDArray[Any], groups: Any, cv: Any, options: dict[str, Any]
+) -> _Rows:
     """Each domain by a clone of the model that was fitted without it."""
     if not hasattr(model, "fit"):
         raise SettingError(f"A {type(model).__name__} has no fit: leave out cv.")
@@ -153,12 +218,10 @@ def _cross_fitted(
     for each in BY_ROW:
         if options.get(each) is not None:
             options[each] = _safe_indexing(options[each], kept)
-    options.setdefault("metric", metric)
     rows, labels, predictions = (np.concatenate(each) for each in zip(*parts, strict=True))
     labels, predictions = labels[np.argsort(rows)], predictions[np.argsort(rows)]
     inside = domains.only(kept)
-    named = NumberedDomains(inside.ids, inside.names)
-    return replace(_evaluated(named, labels, {name: predictions}, options), cross_fitted=True)
+    return _Rows(NumberedDomains(inside.ids, inside.names), labels, predictions, metric)
 
 
 def _fitted_clone(model: Any, X: Any, y: NDArray[Any], groups: NDArray[np.int64]) -> Any:

@@ -1,5 +1,6 @@
 from .backtesting.backtest import Backtest as Backtest
 from .backtesting.backtest import backtest as backtest
+from .controlling.operating_point import OperatingPoint as OperatingPoint
 from .evaluate import evaluate as evaluate
 from .evaluation import Evaluation as Evaluation
 from .inference.cdf_bands import cdf_band as cdf_band

@@ -153,6 +153,9 @@ def evaluation_of(
     """
     if not measured:
         raise SettingError("No model was given. Name at least one column.")
+    required = spec.requirement
+    if required is not None:
+        measured = {name: each.by_requirement(required) for name, each in measured.items()}
     found = evaluated(measured, spec, period, common_domains)
     beside = references_of(measured, found.domains, spec, level) if spec.with_references else None
     bounds = bounds or _natural_bounds(spec, found.models)
@@ -211,7 +214,7 @@ def _natural_bounds(
     spec: MeasurementSpec, measured: Mapping[str, MeasuredRisks]
 ) -> tuple[float, float] | None:
     metric = spec.known_metric
-    if metric is None:
+    if metric is None or spec.requirement is not None:
         return None
     low, high = metric.bounds
     largest = max(float(risks.risks.max()) for risks in measured.values())

@@ -19,13 +19,13 @@ from eqrm.errors import Setting
 from eqrm.evaluation.measuring.measured import (
     LabelStatistics,
     Measured,
-    RowsOfPredictions,
     Skill,
     skill_of_classes,
     skill_of_numbers,
 )
 from eqrm.evaluation.measuring.measurement_spec import MOST_ROWS, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import DECLARED, Metric, class_losses
+from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.level import Level
 from eqrm.linear.recalibration import cross_recalibrated
 from eqrm.linear.scored_rows import CLIP, ScoredRows, logits_of, probabilities_of

@@ -67,6 +67,7 @@ def train(
     candidates: Mapping[str, Any] | None = None,
     measure: str = "quantile",
     surrogate: str = "auto",
+    require: str | None = None,
     mean_budget: float = 0.1,
     refit: str = "chosen",
     task: str = "auto",
@@ -102,6 +103,8 @@ def train(
         model, settings: the kind of model, and its settings; "auto" lets several compete.
         candidates: estimators of scikit-learn by name, which compete too.
         measure, surrogate: what is minimised over the training domains, and how.
+        require: what decisions must achieve in a domain, such as "wrong <= 5%", as in
+            :func:`eqrm.control`: the model that keeps most is chosen, ``result.point`` says how.
         mean_budget: how much higher the average risk may be than that of plain training.
         refit: "all" fits every model that is shown to all domains, "chosen" the chosen one.
         task, class_weight: "classification" or "regression"; "balanced" or a weight per class.
@@ -299,7 +302,8 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     - the folder of a run of ``eqrm train-network``: the network, with the columns of its table
       where it was trained on one;
     - JSON of an evaluation (``evaluation.json``), of a certificate
-      (``json.dumps(certificate.to_dict())``), or a correction of ``eqrm recalibrate --save``.
+      (``json.dumps(certificate.to_dict())``), of an operating point, or of a correction of
+      ``eqrm recalibrate --save``.
 
     Anything but a ``kind``, such as ``eqrm.Evaluation``, is refused. Nothing that is loaded can
     execute code.
@@ -337,7 +341,9 @@ def _content_of(place: Path) -> Any:
 
 
 def _json(place: Path) -> Any:
-    """An evaluation, a certificate or a correction."""
+    """An evaluation, a certificate, an operating point or a correction."""
+    from eqrm.evaluation.controlling.operating_point import FORMAT as POINT
+    from eqrm.evaluation.controlling.operating_point import OperatingPoint
     from eqrm.evaluation.evaluation import FORMAT, Evaluation
     from eqrm.evaluation.inference.certificates import Certificate
     from eqrm.tabular.recalibrating.correction_files import SavedCorrection
@@ -346,6 +352,8 @@ def _json(place: Path) -> Any:
         content = read_json(place)
         if isinstance(content, dict) and content.get("format") == FORMAT:
             return Evaluation.from_dict(content)
+        if isinstance(content, dict) and content.get("format") == POINT:
+            return OperatingPoint.load(place)
         names = [field.name for field in fields(Certificate)]
         if isinstance(content, dict) and {*names} - {"proven"} <= {*content}:
             return Certificate(**{name: content[name] for name in names if name in content})

@@ -177,6 +177,13 @@ class TrainingPlan:
         "quantile itself, at its level; none means the same).",
         choices=("auto", "eqrm", "none"),
     )
+    require: str | None = setting(
+        None,
+        TRAINING,
+        "What decisions must achieve in a share alpha of new domains, such as 'wrong <= 5%' (see "
+        "eqrm control): the model that keeps most is chosen, with its operating point.",
+        metavar="REQUIREMENT",
+    )
     model: str = setting(
         AUTO,
         TRAINING,
@@ -248,7 +255,7 @@ class TrainingPlan:
         refuse_unknown(given, [each.name for each in fields(cls)], "eqrm.train", "option")
         found = checked_settings(cls, given, noted)
         plan = cls(**found)
-        checks = [plan._check_candidates, plan._check_class_weight]
+        checks = [plan._check_candidates, plan._check_class_weight, plan._check_require]
         # Where the model was refused, the plan has the default, which the settings are not for.
         if given.get("model", AUTO) == plan.model:
             checks.insert(0, plan._check_settings)
@@ -304,6 +311,18 @@ class TrainingPlan:
                     f"The candidate {name!r} must be an estimator of scikit-learn that is not "
                     f"fitted (with fit and predict), got {each!r}."
                 )
+
+    def _check_require(self) -> None:
+        if self.require is None:
+            return
+        from eqrm.evaluation.measuring.requirement import INTERVALS, Requirement
+
+        Requirement.of(self.require, INTERVALS)
+        if self.measure != "quantile" or self.weight is not None or self.class_weight is not None:
+            raise SettingError(
+                f"{Setting('require')} chooses by what is kept, and counts rows: leave out "
+                f"{Setting('measure')}, {Setting('weight')} and {Setting('class_weight')}."
+            )
 
     def _check_class_weight(self) -> None:
         given = self.class_weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.seen_domains import SEEN, SeenDomains
-from eqrm.data.tables.columns import missing_in
 from eqrm.data.tables.kinds import TRUTH
-from eqrm.data.tables.preprocessor import PREDICTION, TablePreprocessor
+from eqrm.data.tables.preprocessor import PREDICTION, TablePreprocessor, Task
 from eqrm.data.tables.reading import read_as_stored, read_domains, read_texts
 from eqrm.domains import DomainKey
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
+from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.files.writing import GuardedCells, refuse_unwritable, whole_file
 from eqrm.tabular.model import load_table_model
 from eqrm.tabular.output_folder import chosen_model, listed_files
@@ -37,7 +37,12 @@ def check_output(path: Path) -> None:
 
 
 def predict_file(
-    model_file: Path, table: str, output: Path, unseen: str = "warn", keep: Sequence[str] = ()
+    model_file: Path,
+    table: str,
+    output: Path,
+    unseen: str = "warn",
+    keep: Sequence[str] = (),
+    control: Path | None = None,
 ) -> str:
     """Read, predict and write; returns a summary sentence.
 
@@ -45,9 +50,11 @@ def predict_file(
     target where it has them, then the predictions, and whether the domain was seen in training.
     ``eqrm evaluate`` can read it, and leaves out what was seen. In a Parquet file, domain and
     target have the types that they have in the table, and predicted classes the type of the target.
-    In a CSV file no cell holds a control character or begins a formula.
+    In a CSV file no cell holds a control character or begins a formula. ``control`` is a file with
+    an operating point, whose decisions are added.
     """
     check_output(output)
+    point = None if control is None else OperatingPoint.load(control)
     model = load_table_model(model_file)
     preprocessor = model.preprocessor
     also = [*dict.fromkeys([*keep, *preprocessor.key.columns, preprocessor.target_name])]
@@ -56,7 +63,9 @@ def predict_file(
     features = [name for name in also if name in preprocessor.encoder.names]
     texts = {**columns, **read_texts(table, features)}
     seen, about = seen_column(model.seen, table, preprocessor.key)
-    predictions = {**model.predict(columns, unseen), **seen}
+    predictions = model.predict(columns, unseen)
+    decisions = {} if point is None else _decided(point, predictions, preprocessor.task)
+    predictions = {**predictions, **decisions, **seen}
     kept = {name: np.asarray(texts[name]) for name in also if name in texts}
     clash = [name for name in predictions if name in kept]
     if clash:
@@ -69,10 +78,7 @@ def predict_file(
             if preprocessor.task.numbers and preprocessor.target_name in kept:
                 chosen = _spelled(predictions[PREDICTION], kept[preprocessor.target_name])
                 predictions = {**predictions, PREDICTION: chosen}
-            spelled = {
-                name: np.where(missing_in(flags), "", np.where(flags.astype(bool), "true", "false"))
-                for name, flags in seen.items()
-            }
+            spelled = {name: _in_text(values) for name, values in {**decisions, **seen}.items()}
             _write_csv(draft, {**kept, **predictions, **spelled}, cells)
         else:
             _write_parquet(draft, preprocessor, table, list(kept), predictions)
@@ -80,6 +86,10 @@ def predict_file(
     found = (
         f"{rows:,} rows predicted: {', '.join(predictions)} in {output}. {about}{cells.sentence()}"
     )
+    if point is not None:
+        found += (
+            f" Decisions ({', '.join(decisions)}): {point.requirement.in_words(point.setting)}."
+        )
     if model_file.is_dir() and listed_files(model_file) is not None:
         name, file = chosen_model(model_file)
         found = f"Predicted by {one_line(name)} ({file}).\n{found}"
@@ -117,6 +127,31 @@ def seen_column(
         f"{known:,} of {number} {were} seen in training (column {SEEN!r}); eqrm evaluate leaves "
         "them out."
     )
+
+
+def _decided(
+    point: OperatingPoint, predictions: Mapping[str, NDArray[Any]], task: Task
+) -> dict[str, NDArray[Any]]:
+    """Columns of decisions about rows that were predicted."""
+    if not task.classes:
+        return point.apply(predictions[PREDICTION])
+    columns = [predictions[f"p_{name}"] for name in task.classes]
+    return point.apply(np.column_stack(columns), classes=task.values.tolist())
+
+
+def _in_text(values: NDArray[Any]) -> NDArray[Any]:
+    """A column of decisions or flags for CSV; classes of a set are separated by a line."""
+    if values.dtype.kind == "f":
+        return values
+
+    def text(each: Any) -> Any:
+        if isinstance(each, tuple):
+            return "|".join(map(str, each))
+        if isinstance(each, bool):
+            return "true" if each else "false"
+        return "" if each is None else each
+
+    return np.array([text(each) for each in values.tolist()], dtype=object)
 
 
 def _of_all_rows(flags: NDArray[np.bool_], named: NDArray[np.bool_], column: str) -> NDArray[Any]:

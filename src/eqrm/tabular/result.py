@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from eqrm.checks import one_of
 from eqrm.data.tables.frames import data_frame
 from eqrm.errors import MissingExtraError, SettingError
+from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.evaluation.evaluation import LEVELS, SUPERQUANTILES, Evaluation
 from eqrm.evaluation.inference.certificates import Certificate
 from eqrm.evaluation.inference.comparison import SMOOTH
-from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, save_figure
+from eqrm.evaluation.presenting.plots import draw_cdfs_and_tails, new_figure, save_figure
 from eqrm.evaluation.presenting.report import write_report
 from eqrm.evaluation.presenting.risk_table import RiskTable
 from eqrm.evaluation.presenting.summary import Summary, summarised
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 REPORT, SUMMARY = "report.html", "summary.txt"
-EVALUATION, KEPT_ASIDE = "evaluation.json", "kept-aside.json"
+EVALUATION, KEPT_ASIDE, POINT = "evaluation.json", "kept-aside.json", "point.json"
 
 
 def _write_report(
@@ -97,6 +98,7 @@ class TrainingResult:
         decisions: one for each level.
         kept_aside: the risks on domains that were kept aside (``certify``), whose certificates are
             proven; None without them.
+        point: the operating point of the model to use, where something was required of it.
         folder: where everything was written to or loaded from; None where it was not.
     """
 
@@ -108,6 +110,7 @@ class TrainingResult:
     decisions: tuple[Decision, ...]
     kept_aside: Evaluation | None
     folder: Path | None = None
+    point: OperatingPoint | None = None
     _confidence: float = 0.95
     _screen: str | None = None
     _report: Callable[[Path], None] | None = None
@@ -138,6 +141,7 @@ class TrainingResult:
             training.decisions,
             training.aside,
             None,
+            training.point if isinstance(training.point, OperatingPoint) else None,
             confidence,
             screen,
             partial(_write_report, training, about, confidence, command),
@@ -177,7 +181,9 @@ class TrainingResult:
         """The part of the summary that the command prints; all of it once loaded."""
         if self._screen is None:
             return self.summary
-        return self._screen if folder is None else f"{self._screen}\n\n{file_lines(folder)}"
+        if folder is None:
+            return self._screen
+        return f"{self._screen}\n\n{file_lines(folder, POINT if self.point else '')}"
 
     @classmethod
     def load(cls, folder: Path) -> TrainingResult:
@@ -192,9 +198,11 @@ class TrainingResult:
             kept = None
             if KEPT_ASIDE in content["files"]:
                 kept = Evaluation.from_dict(read_json(folder / KEPT_ASIDE))
+            point = OperatingPoint.load(folder / POINT) if POINT in content["files"] else None
             confidence = float(content["confidence"])
         table = _risk_table(evaluation, decisions, confidence)
-        return cls(models, best, evaluation, summary, table, decisions, kept, folder, confidence)
+        given = decisions, kept, folder, point, confidence
+        return cls(models, best, evaluation, summary, table, *given)
 
     def __repr__(self) -> str:
         return (
@@ -301,9 +309,15 @@ class TrainingResult:
             texts[KEPT_ASIDE] = self.kept_aside.to_json() + "\n"
         for name, text in texts.items():
             write_text(folder / name, text)
+        if self.point is not None:
+            self.point.save(folder / POINT)
         try:
-            figure = draw_cdfs_and_tails(self.evaluation.models)
+            figures = {"risk-cdfs.svg": draw_cdfs_and_tails(self.evaluation.models)}
+            if self.point is not None:
+                figures["requirement.svg"] = new_figure(width=5.2, height=3.4)
+                self.point.plot(figures["requirement.svg"].subplots())
         except MissingExtraError:
             return  # the report holds the same curves
-        with whole_file(folder / "risk-cdfs.svg") as draft:
-            save_figure(figure, draft)
+        for name, figure in figures.items():
+            with whole_file(folder / name) as draft:
+                save_figure(figure, draft)

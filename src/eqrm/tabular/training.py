@@ -17,6 +17,7 @@ import numpy as np
 from sklearn import config_context
 
 from eqrm.estimators.selection.surrogates import Surrogate, fitted
+from eqrm.evaluation.controlling.operating_point import Asked, OperatingPoint
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.measuring.measured import Skill
@@ -30,6 +31,7 @@ from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
 from eqrm.tabular.references import measured_rows
+from eqrm.tabular.requiring import point_for
 from eqrm.tabular.steps import Inside
 
 
@@ -60,6 +62,8 @@ class TableTraining:
     refitted: bool = False
     leaks: tuple[str, ...] = ()
     """Those of the notes that say why all numbers may be too good."""
+    point: OperatingPoint | str | None = None
+    """How the headline decision's model meets the requirement: on domains kept aside, if any."""
 
     @property
     def decision(self) -> Decision:
@@ -89,6 +93,7 @@ def train_prepared(
         for place in places
     }
     decisions = tuple(decision for decision, _ in decided.values())
+    headline = min(decisions, key=lambda each: abs(each.alpha.alpha - 0.9))
     wanted = {name for d in decisions for name in (d.plain, d.chosen)}
     progress("judging them")
     scores = {name: compared.scores_of(each) for name, each in shown.items()}
@@ -99,6 +104,14 @@ def train_prepared(
         progress("fitting the models for the domains kept aside")
         models = dict(fitted_models(compared, refit, prepared))
         aside = _kept_aside(models, prepared, prepared.test)
+    point = None
+    if plan.require is not None:
+        asked = Asked(headline.alpha.alpha, confidence)
+        given = scores[headline.chosen], compared.judged_rows, prepared.task, evaluation
+        if prepared.test is not None and aside is not None:
+            own = models[headline.chosen].estimator._checked_scores(prepared.test.matrix)
+            given = own, prepared.test, prepared.task, aside
+        point = point_for(headline.chosen, *given, asked, plan.require)
     if prepared.test is None or prepared.everything is not None:
         progress("fitting the models to all domains")
         models = dict(fitted_models(compared, refit, whole))
@@ -117,6 +130,7 @@ def train_prepared(
         aside,
         prepared.everything is not None,
         tuple(leaks),
+        point,
     )
 
 

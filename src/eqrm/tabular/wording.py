@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from eqrm.errors import Setting
+from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.evaluation.inference.certificates import Certificate, domains_needed
 from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
@@ -18,7 +19,7 @@ from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.choosing.decision import as_risk, plural, share_of
 from eqrm.tabular.findings import MOST_LISTED, expected_of, minded_of, stated
 from eqrm.tabular.training import TableTraining
-from eqrm.text import aligned, counted, one_line, typed
+from eqrm.text import aligned, counted, one_line, typed, wrapped
 
 MOST_WARNINGS, MOST_ROWS = 3, 8
 
@@ -41,10 +42,21 @@ def first_screen(training: TableTraining, confidence: float, source: str = "") -
             ]
         ),
     ]
+    if training.point is not None:
+        parts.insert(2, wrapped(*required(training)))
     others = [each for each in training.decisions if each is not decision]
     if others:
         parts.insert(2, "\n".join(map(str, others)))
     return "\n\n".join(parts)
+
+
+def required(training: TableTraining) -> tuple[str, ...]:
+    """What the requirement takes, or why nothing can be promised."""
+    point = training.point
+    if not isinstance(point, OperatingPoint):
+        return (f"No operating point: {point}",)
+    refitted = "This is of the same model fitted without the domains kept aside."
+    return point.advice, point.statement, *[refitted] * training.refitted
 
 
 def opening(training: TableTraining, source: str = "") -> str:
@@ -171,11 +183,12 @@ def minded(training: TableTraining) -> list[str]:
     return told
 
 
-def file_lines(folder: Path) -> str:
-    """Where everything is, and what to type next."""
+def file_lines(folder: Path, point: str = "") -> str:
+    """Where everything is, and what to type next; ``point`` is the file of an operating point."""
+    control = f" {Setting('control', folder / point)}" if point else ""
     return (
         f"Report   {folder / 'report.html'}    Details  {folder / 'summary.txt'}\n"
-        f"Predict  eqrm predict {typed(folder)} NEW.csv --output predictions.csv"
+        f"Predict  eqrm predict {typed(folder)} NEW.csv{control} --output predictions.csv"
     )
 
 
@@ -223,7 +236,11 @@ def training_answer(training: TableTraining, confidence: float) -> Answer:
     told = expected(training, confidence).values()
     return Answer(
         decision.sentence,
-        (decision.evidence, *(f"{each[:1].upper()}{each[1:]}." for each in told)),
+        (
+            *(required(training) if training.point is not None else ()),
+            decision.evidence,
+            *(f"{each[:1].upper()}{each[1:]}." for each in told),
+        ),
         decision.chosen,
         CHOSEN,
         references=training.constants,
@@ -236,5 +253,8 @@ def training_answer(training: TableTraining, confidence: float) -> Answer:
         },
         at_levels={level_label(each.alpha): str(each) for each in training.decisions},
         facts=tuple(map(Fact, minded_of(training))),
-        notes=tuple(candidates_table(each) for each in training.contests.values()),
+        notes=(
+            *(p.curve for p in [training.point] if isinstance(p, OperatingPoint)),
+            *(candidates_table(each) for each in training.contests.values()),
+        ),
     )

@@ -18,8 +18,9 @@ from eqrm.domains import NumberedDomains
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike
-from eqrm.evaluation.measuring.measured import LabelStatistics, Measured, RowsOfPredictions
+from eqrm.evaluation.measuring.measured import LabelStatistics, Measured
 from eqrm.evaluation.measuring.measurement_spec import MOST_BY_DEFAULT, MeasurementSpec
+from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.evaluation.measuring.set_metrics import (
     SET_METRICS,
     DomainMetric,

@@ -29,6 +29,7 @@ from eqrm.data.tables.csv_text import (
     with_even_line_ends,
     wrong_line,
 )
+from eqrm.domains import NumberAsName
 from eqrm.errors import DataFileError, DomainDataError, Setting, SettingError
 from eqrm.execution import processors
 from eqrm.files.reading import refuse_growth
@@ -201,6 +202,8 @@ class TableFiles:
         if self.is_filename(name):
             return FILENAME
         identifier, kind = self.column(name), self.types[name]
+        if isinstance(name, NumberAsName):
+            return f"CAST({identifier} AS VARCHAR)"
         if kind.startswith(("VARCHAR", "FLOAT", "DOUBLE")) or kind.endswith(("INT", "INTEGER")):
             return identifier
         if kind == "BOOLEAN":

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.arrays import refuse_masked
-from eqrm.domains import joined_columns
+from eqrm.domains import NumberAsName, joined_columns
 from eqrm.errors import DomainDataError
 from eqrm.text import did_you_mean, listed
 
@@ -72,6 +72,8 @@ def column(frame: Any, name: Any) -> Any:
         return joined_columns([column(frame, part) for part in name])
     refuse_absent([name], frame_columns(frame))
     values = _stored(frame, name)
+    if isinstance(name, NumberAsName):
+        return in_memory(values).astype(str)
     is_categorical = hasattr(getattr(values, "cat", values), "codes")
     return values if is_categorical else in_memory(values)
 

@@ -72,7 +72,7 @@ def true_risk_bound(
     """
     level, asked = checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence")
     uppers_at, domains = _upper_bounds(risks, counts, loss_range, loss_variances, method)
-    rank, miss = _rank_and_miss(domains, level, asked)
+    rank, miss = rank_and_miss(domains, level, asked)
     bound = float(np.sort(uppers_at(miss))[rank - 1])
     reached = certificates.at_least(rank, domains, level + (1.0 - level) * miss)
     return Certificate(
@@ -123,7 +123,7 @@ def true_probability_bound(
     )
 
 
-def _rank_and_miss(domains: int, alpha: float, confidence: float) -> tuple[int, float]:
+def rank_and_miss(domains: int, alpha: float, confidence: float) -> tuple[int, float]:
     """The rank k, and the η that makes P(Binomial(m, α + (1−α)η) ≥ k) the miss allowed.
 
     The smallest k whose η is ``MISS_PER_DOMAIN`` or more; the last one if none is.

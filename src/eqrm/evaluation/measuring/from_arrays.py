@@ -14,7 +14,7 @@ from eqrm.data.tables.frames import in_memory
 from eqrm.domains import domain_names, named_domains, number_domains
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.measuring.domain_columns import facts_of_arrays
-from eqrm.evaluation.measuring.measured import LabelStatistics, Measured, RowsOfPredictions
+from eqrm.evaluation.measuring.measured import LabelStatistics, Measured
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import (
     as_numbers,
@@ -22,11 +22,14 @@ from eqrm.evaluation.measuring.metrics import (
     positions_of,
     single_column,
 )
+from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.evaluation.measuring.unusable_rows import (
+    ENDS_IN_ORDER,
     SHOWN,
     Expected,
     Row,
     refuse_if_never_right,
+    refuse_probabilities,
     refuse_rows,
 )
 from eqrm.risks import MeasuredRisks, Numbers, domain_risks
@@ -64,7 +67,10 @@ def risks_of_losses(name: str, losses: Any, domains: Any) -> MeasuredRisks:
 
 def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
     """Predictions (n,) or probabilities (n, K) of classes, with their rows if wanted."""
-    labels, predictions = in_memory(spec.target), in_memory(column)
+    labels = in_memory(spec.target)
+    if spec.requirement is not None and spec.requirement.numbers:
+        return _of_intervals(name, labels, column, spec)
+    predictions = in_memory(column)
     if spec.set_metric is not None:
         numbered = number_domains(spec.domains, len(labels))
         return Measured.by_metric(name, spec.set_metric, labels, stacked(predictions), numbered)
@@ -92,12 +98,39 @@ def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
             losses = metric.of_arrays(numbers, given)
     expected = Expected(metric, several=several)
     risks = _reduced(name, losses, spec.domains, expected, labels, predictions)
-    if not (spec.with_references and metric.has_references):
+    if not (spec.keeps_rows and metric.has_references):
         return Measured(risks)
     ids = number_domains(spec.domains, len(labels)).ids
     classes = given.shape[1] if several else 2 * (metric.classes is not None)
     known = LabelStatistics.of_rows(risks.domains, ids, numbers, classes)
     return Measured(risks, several, known, RowsOfPredictions(ids.astype(np.int32), numbers, given))
+
+
+def _of_intervals(name: str, labels: NDArray[Any], column: Any, spec: MeasurementSpec) -> Measured:
+    """How far outside each number is, in units of the scale; with width and unit of its row."""
+    given = single_column(stacked(in_memory(column)))
+    if given.shape not in ((len(labels),), (len(labels), 2)):
+        raise DomainDataError(
+            f"{name}: for intervals, predictions must be a number per row, or its lower and upper "
+            f"end (n, 2), got the shape {given.shape} for {len(labels):,} labels."
+        )
+    y, both = as_numbers(labels), as_numbers(given.ravel()).reshape(len(labels), -1)
+    unit = np.ones(len(y)) if spec.scale is None else as_numbers(in_memory(spec.scale))
+    if unit.shape != y.shape:
+        raise DomainDataError(
+            f"scale must be one number per row, got {unit.size:,} for {y.size:,} rows."
+        )
+    low, high = both[:, 0], both[:, -1]
+    refuse_probabilities(name, np.isin(y, (0.0, 1.0)).all() and (abs(both - 0.5) <= 0.5).all())
+    with np.errstate(all="ignore"):
+        away = np.maximum(low - y, y - high) / unit
+    usable = np.isfinite(away) & (low <= high) & (unit > 0.0)
+    losses = np.where(usable, np.abs(away), np.nan)
+    expected = Expected(spec.known_metric, rule=ENDS_IN_ORDER)
+    risks = _reduced(name, losses, spec.domains, expected, labels, given)
+    ids = number_domains(spec.domains, len(y)).ids.astype(np.int32)
+    rows = RowsOfPredictions(ids, away, np.column_stack([high - low, unit]))
+    return Measured(risks, rows=rows)
 
 
 def stacked(values: NDArray[Any]) -> NDArray[Any]:

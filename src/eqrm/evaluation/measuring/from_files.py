@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from eqrm.evaluation.measuring.domain_columns import facts_of_files
 from eqrm.evaluation.measuring.from_arrays import risks_of_aggregates, stacked
 from eqrm.evaluation.measuring.grouped_losses import (
     ROWS_AT_A_TIME,
+    GroupedLosses,
     PredictionTable,
     grouped_losses,
     missing_domains,
@@ -25,6 +28,7 @@ from eqrm.evaluation.measuring.grouped_losses import (
     selected,
 )
 from eqrm.evaluation.measuring.loss_columns import (
+    LossColumn,
     as_double,
     is_probability,
     loss_columns,
@@ -34,6 +38,7 @@ from eqrm.evaluation.measuring.loss_columns import (
 from eqrm.evaluation.measuring.measured import Measured
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MOST_ROWS, MeasurementSpec
 from eqrm.evaluation.measuring.metrics import as_numbers
+from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.evaluation.measuring.set_metrics import SetMetric
 from eqrm.risks import MeasuredRisks
 from eqrm.text import listed
@@ -61,15 +66,37 @@ def risks_of_files(data: Any, spec: MeasurementSpec) -> dict[str, Measured]:
 def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> dict[str, Measured]:
     """Losses in SQL; rows are read besides where references need them, and are not too many."""
     columns = loss_columns(table, spec)
-    grouped = grouped_losses(table, names, columns, spec.with_references, spec.part)
+    grouped = grouped_losses(table, names, columns, spec.keeps_rows, spec.part)
     found = {}
     for column in columns:
         name, rows = column.model, None
         risks, labels = grouped.measured[name], grouped.labels.get(name)
         if labels is not None and int(risks.counts.sum()) * len(columns) <= spec.most_rows:
             rows = PredictionTable(table, names, column, grouped).all_rows()
-        found[name] = Measured(risks, column.expected.several, labels, rows)
+        again = partial(_reread, spec, names, column, grouped, table.files)
+        found[name] = Measured(risks, column.expected.several, labels, rows, reread=again)
     return found
+
+
+def _reread(
+    spec: MeasurementSpec,
+    names: list[str],
+    column: LossColumn,
+    grouped: GroupedLosses,
+    files: Sequence[Path],
+) -> Iterator[RowsOfPredictions]:
+    """All rows of one model from the files, sorted by domain: some whole domains at a time."""
+    with opened(files, spec.threads, spec.memory, spec.progress) as table:
+        numbers = {name: i for i, name in enumerate(grouped.measured[column.model].domains)}
+        rows, held = PredictionTable(table, names, column, grouped), list[RowsOfPredictions]()
+        for part in rows.rows(numbers, ordered=True):
+            whole = int(np.searchsorted(part.domain, part.domain[-1]))
+            if whole:
+                yield RowsOfPredictions.joined([*held, part.of(slice(whole))])
+                held = []
+            held.append(part.of(slice(whole, None)))
+        if held:
+            yield RowsOfPredictions.joined(held)
 
 
 def _of_aggregates(

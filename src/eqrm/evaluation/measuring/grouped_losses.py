@@ -14,8 +14,9 @@ from eqrm.data.tables.files import TableFiles, fetched_list
 from eqrm.domains import ADVICE, Name, domain_names, joined_columns
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
-from eqrm.evaluation.measuring.measured import LabelStatistics, RowsOfPredictions
+from eqrm.evaluation.measuring.measured import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse_if_never_right, refuse_rows
 from eqrm.risks import MeasuredRisks
 
@@ -266,8 +267,13 @@ class PredictionTable:
         known = self.column.expected.classes
         return None if known is None else list(known)
 
-    def rows(self, numbers: Mapping[Name, int]) -> Iterator[RowsOfPredictions]:
-        """The rows of the domains that have a number, which DuckDB is given by their columns."""
+    def rows(
+        self, numbers: Mapping[Name, int], ordered: bool = False
+    ) -> Iterator[RowsOfPredictions]:
+        """The rows of the domains that have a number, which DuckDB is given by their columns.
+
+        ``ordered`` sorts them by that number.
+        """
         import pyarrow
 
         kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
@@ -284,6 +290,7 @@ class PredictionTable:
         same = " AND ".join(f"r.{key} = n.{key}" for key in keys)
         sql = (
             f"SELECT n.number, r.{label}, r.{prediction} FROM ({rows}) r JOIN {NUMBERS} n ON {same}"
+            f"{' ORDER BY n.number' * ordered}"
         )
         for batch in self.table.batches(sql, ROWS_AT_A_TIME, **self.column.parameters):
             values = _as_array(batch.column(prediction))
@@ -295,10 +302,8 @@ class PredictionTable:
 
     def all_rows(self) -> RowsOfPredictions:
         """Every row, its domain numbered as in ``measured``."""
-        parts = list(self.rows({name: i for i, name in enumerate(self.measured.domains)}))
-        fields = ("domain", "label", "prediction")
-        whole = [np.concatenate([getattr(part, name) for part in parts]) for name in fields]
-        return RowsOfPredictions(*whole)
+        places = {name: i for i, name in enumerate(self.measured.domains)}
+        return RowsOfPredictions.joined(list(self.rows(places)))
 
 
 def _as_array(column: Any) -> NDArray[np.float64]:

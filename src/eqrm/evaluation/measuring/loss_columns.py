@@ -14,9 +14,14 @@ from eqrm.evaluation.measuring.measurement_spec import (
     MeasurementSpec,
     by_column,
     class_columns_in_words,
+    ends_of_intervals,
 )
 from eqrm.evaluation.measuring.metrics import Metric, sql_class_losses
-from eqrm.evaluation.measuring.unusable_rows import Expected
+from eqrm.evaluation.measuring.unusable_rows import (
+    ENDS_IN_ORDER,
+    Expected,
+    refuse_probabilities,
+)
 from eqrm.text import counted, listed
 
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN")
@@ -101,6 +106,8 @@ def _predicted(
     if metric is None:
         raise TypeError("a loss given as a function is not SQL")
     label = table.column(spec.target)
+    if spec.requirement is not None and spec.requirement.numbers:
+        return _interval(table, spec, i, name, column)
     if "{class}" in column and column not in table.types:
         return _template(table, spec, metric, i, (name, column))
     prediction = table.column(column)
@@ -118,6 +125,32 @@ def _predicted(
     instead = class_columns_in_words(table.types) if metric.classes is not None else ""
     expected = Expected(metric, instead=instead)
     return LossColumn(name, metric.sql("y", f"p{i}"), inputs, shown, expected, {})
+
+
+def _interval(
+    table: TableFiles, spec: MeasurementSpec, i: int, name: str, column: str
+) -> LossColumn:
+    """How far outside the number is, in units of the scale; with width and unit of the row."""
+    ends = ends_of_intervals(column, table.types) or (column, column)
+    if table.types.get(ends[0], "").endswith("]"):
+        raise SettingError(
+            f"The column {column!r} holds lists. For sets of classes use "
+            f"{Setting('score', 'lac')}; the ends of an interval are two columns, "
+            f"{Setting('predictions', 'LOWER:UPPER')}."
+        )
+    y, low, high = (as_double(table, each) for each in (spec.target, *ends))
+    both = f"{y} IN (0, 1) AND {low} BETWEEN 0 AND 1 AND {high} BETWEEN 0 AND 1"
+    ((of_labels,),) = table.run(f"SELECT bool_and({both}) FROM {table.source}").fetchall()
+    refuse_probabilities(name, of_labels)
+    unit = "CAST(1 AS DOUBLE)" if spec.scale is None else as_double(table, spec.scale)
+    away = f"greatest({low} - {y}, {y} - {high}) / {unit}"
+    inputs = {
+        f"y{i}": f"CASE WHEN {low} <= {high} AND {unit} > 0 THEN {away} END",
+        f"p{i}": f"[{high} - {low}, {unit}]",
+    }
+    shown = table.column(spec.target), table.column(ends[0])
+    expected = Expected(spec.known_metric, rule=ENDS_IN_ORDER)
+    return LossColumn(name, f"abs(y{i})", inputs, shown, expected, {})
 
 
 def _template(

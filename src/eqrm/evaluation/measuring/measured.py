@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from eqrm.domains import Name, NumberedDomains
 from eqrm.errors import DomainDataError
+from eqrm.evaluation.measuring.requirement import Requirement
+from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.evaluation.measuring.set_metrics import DomainMetric, SetMetric, roc_area
 from eqrm.risks import MeasuredRisks, merged_moments
 from eqrm.text import counted
@@ -87,19 +89,6 @@ class LabelStatistics:
 
 
 @dataclass(frozen=True, eq=False)
-class RowsOfPredictions:
-    """Consecutive rows: the ``domain`` (k,) as a number, the ``label`` and the ``prediction``.
-
-    Labels are 0 … K−1 where predictions are probabilities, (k,) of label 1 or (k, K); else both
-    are numbers (k,).
-    """
-
-    domain: NDArray[np.int32]
-    label: NDArray[np.float64]
-    prediction: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
 class DomainFacts:
     """Names of domains as strings: those ``seen`` in training, and when each began.
 
@@ -124,7 +113,43 @@ class Measured:
     labels: LabelStatistics | None = None
     rows: RowsOfPredictions | None = None
     facts: DomainFacts = field(default_factory=DomainFacts)
+    reread: Callable[[], Iterator[RowsOfPredictions]] | None = None
+    """The rows of whole domains at a time, where there are too many to keep."""
     of_sets: Callable[[Sequence[Name]], DomainMetric] | None = None
+
+    @property
+    def parts(self) -> Iterator[RowsOfPredictions]:
+        """All rows, those of a domain in one part."""
+        if self.rows is not None:
+            yield self.rows
+        elif self.reread is not None:
+            yield from self.reread()
+
+    def needing(
+        self, requirement: Requirement, limits: Sequence[float], miss: float = 0.0
+    ) -> Array:
+        """The settings that domains need (L, m), for several shares allowed."""
+        found = np.full((len(limits), len(self.risks)), -np.inf)
+        for part in self.parts:
+            here = requirement.needed(part, len(self.risks), limits, miss)
+            np.maximum(found, here, out=found)
+        return found
+
+    def by_requirement(self, requirement: Requirement) -> Measured:
+        """The setting that each domain needs, as its risk."""
+        (needed,) = self.needing(requirement, [requirement.allowed])
+        unknown = np.full(len(needed), np.nan)
+        risks = replace(self.risks, risks=needed, variances=unknown)
+        return replace(self, risks=risks)
+
+    def keeping(self, requirement: Requirement, settings: Sequence[float]) -> Array:
+        """What is kept in each domain (J, m) at several settings."""
+        found = np.full((len(settings), len(self.risks)), np.nan)
+        for part in self.parts:
+            here = np.bincount(part.domain, minlength=found.shape[1]) > 0
+            for row, setting in zip(found, settings, strict=True):
+                row[here] = requirement.kept(part, len(row), setting)[here]
+        return found
 
     @classmethod
     def by_metric(

@@ -6,12 +6,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from eqrm.checks import one_of, refuse_unknown
 from eqrm.data.seen_domains import SEEN
 from eqrm.data.tables.frames import column, frame_columns, in_memory
 from eqrm.domains import DomainKey, joined_columns
 from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS, Metric, metric_of, name_of_function
+from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS, SetMetric
 from eqrm.risks import MeasuredRisks
 from eqrm.text import listed
@@ -19,7 +22,7 @@ from eqrm.text import listed
 Column = Any
 """The name of a column, or the column itself (an array) when no data is given."""
 Columns = Column | Mapping[str, Column] | Sequence[str]
-Loss = str | Callable[[Any, Any], Any]
+Loss = str | Requirement | Callable[[Any, Any], Any]
 AGGREGATED = {"count": "n", "mean": "mean", "variance": "variance"}
 """The columns of a table per domain, and their default names."""
 MOST_BY_DEFAULT, MOST_ROWS = 2_000_000, 20_000_000
@@ -52,6 +55,8 @@ class MeasurementSpec:
     """Whether training has seen the domain of each row."""
     order: Any = None
     """The time of each row."""
+    scale: Any = None
+    """The unit of each row in which intervals are widened."""
 
     @property
     def with_references(self) -> bool:
@@ -59,8 +64,20 @@ class MeasurementSpec:
         return self.references is not False
 
     @property
+    def requirement(self) -> Requirement | None:
+        """What decisions must achieve, where that is measured and not a loss."""
+        return Requirement.among(self.metric) if self.takes_predictions else None
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether labels and predictions are kept beside risks."""
+        return self.with_references or self.requirement is not None
+
+    @property
     def most_rows(self) -> int:
-        """How many predictions are read into memory for references."""
+        """How many predictions are read into memory."""
+        if self.requirement is not None:
+            return MOST_ROWS
         if self.part:
             return 0
         return MOST_ROWS if self.references else MOST_BY_DEFAULT
@@ -79,6 +96,8 @@ class MeasurementSpec:
     @property
     def known_metric(self) -> Metric | None:
         """The loss by name; None for given losses, a user's function, and other metrics."""
+        if self.requirement is not None:
+            return metric_of("squared" if self.requirement.numbers else "brier")
         by_name = self.takes_predictions and isinstance(self.metric, str)
         if not by_name or self.set_metric is not None:
             return None
@@ -87,6 +106,8 @@ class MeasurementSpec:
     @property
     def name_of_loss(self) -> str:
         """The metric's name, a function's name, or "loss"."""
+        if self.requirement is not None:
+            return self.requirement.text
         if self.set_metric is not None:
             return f"1 − {self.set_metric.name}"
         metric = self.known_metric
@@ -104,12 +125,13 @@ class MeasurementSpec:
         refuse_unknown(self.columns, AGGREGATED, "A table per domain", "column")
         if self.aggregated:
             return
-        if not (isinstance(self.metric, str) or callable(self.metric)):
+        known = self.requirement is not None
+        if not (known or isinstance(self.metric, str) or callable(self.metric)):
             raise SettingError(
                 "metric must be a name or a function of labels and predictions, got "
                 f"{self.metric!r}."
             )
-        if isinstance(self.metric, str):
+        if isinstance(self.metric, str) and not known:
             one_of(self.metric.partition(":")[0], (*METRICS, *SET_METRICS), "metric")
         predicts = self.target is not None or self.predictions is not None
         if (self.losses is not None) == predicts:
@@ -145,12 +167,18 @@ class MeasurementSpec:
             return None if name is None else column(table, name)
 
         seen = held(self.seen_among(frame_columns(table)))
-        found = replace(self, domains=held(self.domains), seen=seen, order=held(self.order))
+        held_domains, order, scale = map(held, (self.domains, self.order, self.scale))
+        found = replace(self, domains=held_domains, seen=seen, order=order, scale=scale)
         if self.aggregated:
             columns = {key: held(name) for key, name in self.columns.items()}
             return replace(found, columns=columns, model=held(self.model))
+
+        def ends(name: Any) -> Any:
+            both = ends_of_intervals(name, frame_columns(table))
+            return np.column_stack([*map(held, both)]) if both else held(name)
+
         losses, predictions = (
-            None if given is None else {name: held(c) for name, c in by_column(given).items()}
+            None if given is None else {name: ends(c) for name, c in by_column(given).items()}
             for given in (self.losses, self.predictions)
         )
         return replace(found, losses=losses, target=held(self.target), predictions=predictions)
@@ -165,6 +193,18 @@ def class_columns_in_words(columns: Collection[Any]) -> str:
         f" The columns {listed(found)} look like probabilities of classes, as 'eqrm predict' "
         f"writes them: use {Setting('predictions', 'p_{class}')}."
     )
+
+
+def ends_of_intervals(name: Any, columns: Collection[Any]) -> tuple[str, str] | None:
+    """The columns that ``lower:upper`` names, where no column has this name."""
+    if not isinstance(name, str) or name in columns:
+        return None
+    found = [
+        (name[:at], name[at + 1 :])
+        for at, letter in enumerate(name)
+        if letter == ":" and name[:at] in columns and name[at + 1 :] in columns
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def nested_domains(data: Any, domains: Any, within: Any) -> tuple[Any, DomainKey | None]:

@@ -15,6 +15,10 @@ from eqrm.risks import MeasuredRisks
 from eqrm.text import listed, shortened
 
 SHOWN = 3
+ENDS_IN_ORDER = (
+    "labels and predictions must be finite numbers, the lower end not above the upper one, and the "
+    "scale above 0. Fix the row or drop it"
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Expected:
 
     ``classes`` names the classes that have a probability, when predictions are of classes;
     ``several`` says that they are. ``instead`` is a sentence on columns of probabilities, said
-    where a label is no number.
+    where a label is no number, ``rule`` what else must hold of numbers.
     """
 
     metric: Metric | None = None
@@ -44,6 +48,7 @@ class Expected:
     several: bool = False
     as_classes: bool = False
     instead: str = ""
+    rule: str = ""
 
     def complaint(self, row: Row) -> str:
         """What is wrong with a row, and what to do."""
@@ -57,7 +62,9 @@ class Expected:
                 return f"the {what} is missing. Fill it in or drop the row"
         if self.several:
             return self._of_classes(row)
-        return _of_numbers(row) if self.metric.classes is None else _of_probability(row)
+        if self.metric.classes is not None:
+            return _of_probability(row)
+        return self.rule or _of_numbers(row)
 
     def _of_classes(self, row: Row) -> str:
         if self.classes is not None and str(row.label) not in self.classes:
@@ -107,6 +114,16 @@ def refuse_if_never_right(model: str, risks: MeasuredRisks, expected: Expected) 
             f"{model}: no prediction equals its label in any of {int(risks.counts.sum()):,} "
             "rows. Use the same codes for labels and predictions: 'cat' is not 0, and '1' is not "
             "'1.0'."
+        )
+
+
+def refuse_probabilities(model: str, found: object) -> None:
+    """Raise where intervals would be made around probabilities of the labels 0 and 1."""
+    if found:
+        raise DomainDataError(
+            f"{model}: labels are 0 and 1 and predictions are probabilities, around which "
+            "intervals make no sense. Require 'wrong <= 10%', or give a probability of each class "
+            f"({Setting('predictions', 'p_{class}')}) for sets of classes."
         )
 
 

@@ -24,6 +24,8 @@ from eqrm.data.tables.files import find_files
 from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
+from eqrm.evaluation.controlling.operating_point import FORMAT as POINT
+from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.evaluation.evaluate import measured_models
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
@@ -34,6 +36,7 @@ from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import METRICS, loss_in_words
+from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.parts import fingerprint
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
@@ -104,7 +107,8 @@ class WatchSettings:
     def completed(self, evaluation: Evaluation) -> WatchSettings:
         """With what the evaluation says; raises where columns are missing or too many."""
         loss, bounds = evaluation.loss, evaluation.bounds
-        if loss != GIVEN_LOSS and loss.partition(":")[0] not in METRICS:
+        measurable = (GIVEN_LOSS, *METRICS) if Requirement.among(loss) is None else (loss,)
+        if loss.partition(":")[0] not in measurable:
             raise SettingError(
                 f"The certificate is about the {loss_in_words(loss)}, which a watch cannot compute "
                 "for new rows. Evaluate a column of losses, and watch that."
@@ -255,6 +259,8 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
     text = regular_file(path).read_text(encoding="utf-8", errors="replace")
     try:
         content = parsed_json(text)
+        if content.get("format") == POINT:
+            return _of_point(OperatingPoint.load(path))
         found = Evaluation.from_dict(content)
         if found.order is not None and len(found.order.times) != len(found.domains):
             raise ValueError(found.order)
@@ -266,6 +272,19 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
         raise DataFileError(f"{path} is not an evaluation, or it was damaged. {advice}") from None
     return found, known
+
+
+def _of_point(point: OperatingPoint) -> tuple[Evaluation, dict[str, Any]]:
+    """The settings that domains need by the model that was chosen, and what was asked."""
+    asked = point.asked.of_one(len(point.models))
+    if asked.true or asked.spells or asked.recent is not None or point.scaled:
+        raise SettingError(
+            "A watch takes operating points for the measured share of independent or k-dependent "
+            "domains, without a scale: compute one without true, spells, recent and scale."
+        )
+    found = replace(point.needed, models={point.model: point.needed[point.model]})
+    known = {"alpha": Level(asked.alpha), "confidence": asked.confidence}
+    return found, {**known, "dependence": asked.dependence or 0}
 
 
 def _chosen(evaluation: Evaluation, model: str | None, usual: str | None, path: Path) -> str:
@@ -351,6 +370,8 @@ def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
     # One thread, so that sums are added up in the same order every time.
     spec = MeasurementSpec(list(names), **measured, order=order, part=True, threads=1)
     found = measured_models([path], spec)[model]
+    if spec.requirement is not None:
+        found = found.by_requirement(spec.requirement)
     risks, facts = found.risks, found.facts
     if facts.began is None:
         times = as_times(

@@ -11,6 +11,7 @@ from typing import Any
 from eqrm.checks import one_of
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
+from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.presenting.report.page import assembled_page
 from eqrm.evaluation.rounding import as_percent, rounded_up, significant
 from eqrm.evaluation.watching.claim import (
@@ -142,8 +143,17 @@ def watch_in_words(found: WatchOutcome) -> str:
 def _about_certificate(state: WatchState) -> list[str]:
     """What is watched, and what that assumes."""
     claim = state.claim
+    watched = f"Watching the certificate of '{one_line(claim.model)}'. {claim.certificate.sentence}"
+    required = Requirement.among(claim.settings.metric)
+    if required is not None:
+        watched = (
+            f"Watching whether new domains have {required.sentence} by '{one_line(claim.model)}' "
+            f"at the setting {required.shown(claim.certificate.bound)}, as at least "
+            f"{as_percent(claim.certificate.alpha or 0.0)} of them must. The risk of a domain is "
+            "the setting that it needs: up to the bound, the requirement is met."
+        )
     return [
-        f"Watching the certificate of '{one_line(claim.model)}'. {claim.certificate.sentence}",
+        watched,
         state.watch.assumption,
         "The certificate itself fails with a probability of at most "
         f"{as_percent(round(1.0 - claim.certificate.confidence, 10))}, which adds to that of a "

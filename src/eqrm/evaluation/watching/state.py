@@ -16,6 +16,7 @@ from typing import Any
 from eqrm.domains import name_order
 from eqrm.errors import DataFileError, DomainDataError, Setting
 from eqrm.evaluation.inference.in_time.watch import Watch, WatchReport, verdict_of
+from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.watching.claim import Arrival, Time, WatchedCertificate
 from eqrm.text import counted, listed, shortened
 
@@ -238,6 +239,8 @@ class _Sorting:
                 kinds = ("a number", "dates") if self.dated else ("a date", "numbers")
                 time = _short(row.time)
                 return f"has {kinds[0]} as its time ({time}), where others have {kinds[1]}."
+        if len(rows) > 1 and Requirement.among(self.claim.settings.metric) is not None:
+            return "has rows in several files. Give all its rows in one: what it needs is no mean."
         return self._problem_of_waiting(rows) or self._problem_of_time(
             name, min(row.time for row in rows)
         )

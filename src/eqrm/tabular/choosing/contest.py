@@ -55,7 +55,8 @@ class Contest:
 
     ``risks`` (C, m) are those of the candidates on judged domains, ``rankings`` and ``spreads``
     (C,) the AUC above ½ or R², and the spread of their scores. ``block`` is how many domains that
-    follow each other in time are drawn together.
+    follow each other in time are drawn together. ``kept`` (C,) is what candidates keep at the
+    setting that meets a requirement, where there is one: then the most counts.
     """
 
     level: Level
@@ -66,6 +67,7 @@ class Contest:
     budget: float = BUDGET
     block: int | None = None
     measure: str = "quantile"
+    kept: Array | None = None
 
     @property
     def plain(self) -> int:
@@ -76,6 +78,8 @@ class Contest:
     def place(self, risks: Array | None = None) -> int:
         """The candidate that the rule takes by these risks, by default by those of all domains."""
         found = self.risks if risks is None else risks
+        if self.kept is not None:
+            return int(self.kept.argmax())
         if self.measure != "quantile":
             return self._as_asked(found)
         allowed = self.allowed(found)
@@ -162,7 +166,8 @@ def decide(
     """The decision for a level, and the candidates to show; ``domain`` is the domains' column."""
     place, plain, level = contest.place(), contest.plain, contest.level
     candidates, risks, means = contest.candidates, contest.risks, contest.risks.mean(axis=1)
-    other, rival, found, asked = place, None, None, contest.measure != "quantile"
+    other, rival, found = place, None, None
+    asked = contest.measure != "quantile" or contest.kept is not None
     if place != plain and not asked:
         found = _change(contest, other, plain, confidence)
         if found.probability < EVEN:

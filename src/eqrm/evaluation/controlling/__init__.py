@@ -1,0 +1,1 @@
+"""A requirement turned into an operating point: the setting that holds on new domains."""

@@ -1,0 +1,150 @@
+"""``eqrm.control``: from a requirement to the operating point of the model that keeps most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from eqrm.checks import CONFIDENCE, FLAG, Problems, refuse_unknown
+from eqrm.data.tables.frames import in_memory
+from eqrm.domains import NumberAsName
+from eqrm.errors import Setting
+from eqrm.evaluation.controlling.models import grids_of, point_of
+from eqrm.evaluation.controlling.operating_point import Asked, OperatingPoint
+from eqrm.evaluation.evaluate import measured_models
+from eqrm.evaluation.evaluated_domains import Period, evaluated
+from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.measuring.measurement_spec import (
+    Column,
+    Columns,
+    MeasurementSpec,
+    by_column,
+    nested_domains,
+)
+from eqrm.evaluation.measuring.requirement import (
+    AMONG,
+    INTERVALS,
+    LAC,
+    LOSS,
+    Requirement,
+)
+
+READING = ("seen", "order", "threads", "memory", "progress")
+OPTIONS = (*READING, "common_domains", "test_after", "test_last")
+"""Those of :func:`eqrm.evaluate` that are the same here."""
+
+
+def control(
+    data: Any = None,
+    predictions: Columns | None = None,
+    domains: Any = None,
+    *,
+    require: str | Requirement,
+    target: Column | None = None,
+    losses: Columns | None = None,
+    setting: Column | None = None,
+    within: Any = None,
+    score: str | None = None,
+    scale: Column | None = None,
+    alpha: LevelLike = 0.9,
+    confidence: float = 0.95,
+    true: bool = False,
+    dependence: int | None = None,
+    spells: bool = False,
+    recent: float | None = None,
+    **options: Any,
+) -> OperatingPoint:
+    """When to answer, how wide an interval, which threshold: so that new domains are served.
+
+    The requirement is about each domain: "wrong <= 5%" of its rows are answered wrongly, "wrong
+    among answered <= 5%" (where 20 rows or more are answered), "coverage >= 90%" of sets of classes
+    or of intervals around numbers, "missed <= 10%" of the positives, "false alarms <= 5%" of the
+    negatives. The setting is such that, with the ``confidence``, at least a share ``alpha`` of new
+    domains meet it. The domains must have played no part in training. Of several models the one
+    that keeps most is chosen, at no cost to the guarantee.
+
+    Data, predictions and domains are given as to :func:`eqrm.evaluate`, and so are the options
+    ``seen``, ``order``, ``test_after``, ``test_last``, ``common_domains``, ``threads``, ``memory``
+    and ``progress``. Predictions are probabilities; for intervals numbers, or their lower and upper
+    ends: (n, 2), or two columns as ``"low:high"``. ``scale`` is the unit of each row in which
+    intervals are widened, such as a predicted spread. ``score`` is how sets and intervals are made:
+    "lac" (all classes above a probability), "aps" (the likeliest up to a total) or "intervals".
+
+    "loss <= 0.4" is for decisions of your own: ``losses`` of the same rows at several numbers, the
+    ``setting`` of each line of the data. A domain needs the smallest of these from which on its
+    mean loss stays within the limit.
+
+    ``true`` is about the true share of a domain, of which its rows are a sample. ``dependence``,
+    ``spells`` and ``recent`` are for domains in time, as in :meth:`eqrm.Evaluation.in_time`.
+
+    >>> import numpy as np, eqrm
+    >>> rng = np.random.default_rng(0)
+    >>> days, labels = np.repeat(np.arange(60), 50), rng.integers(0, 2, 3000)
+    >>> sure = 1 / (1 + np.exp(-3 * (2 * labels - 1) - 2 * rng.normal(size=3000)))
+    >>> point = eqrm.control(labels, sure, days, require="wrong <= 2%")
+    >>> round(point.setting, 3), round(point.kept, 3), point.met()
+    (0.859, 0.722, 59)
+    """
+    refuse_unknown(options, [*signature(control).parameters, *OPTIONS], "eqrm.control", "option")
+    if target is None and data is not None and predictions is not None:
+        data, target = None, data
+    required = Requirement.of(require, score or _score(predictions))
+    _refuse_together(required, true, within, losses, setting, (dependence, spells, recent))
+    asked = Asked(checked_alpha(alpha), CONFIDENCE.check(confidence, "confidence"), true)
+    asked = replace(asked, dependence=dependence, spells=spells, recent=recent)
+    of_grid = required.kind == LOSS
+    if of_grid:
+        within = NumberAsName(setting) if data is not None else in_memory(setting).astype(str)
+    domains, nesting = nested_domains(data, domains, within)
+    metric = "log-loss" if of_grid else required
+    columns: dict[str, Any] = {
+        "target": target,
+        "predictions": predictions,
+        "losses": losses,
+        "scale": scale,
+    }
+    read = {name: options[name] for name in READING if name in options}
+    spec = MeasurementSpec(domains, nesting=nesting, metric=metric, **columns, **read)
+    measured = measured_models(data, spec)
+    period = Period(options.get("test_after"), options.get("test_last"))
+    found = evaluated(measured, spec, period, options.get("common_domains", False))
+    if of_grid:
+        found, grids = grids_of(found)
+        return point_of(grids, found, required, asked)
+    return point_of(measured, found, required, asked)
+
+
+def _score(predictions: Any) -> str:
+    """How sets or intervals are made, unless it is said."""
+    named = isinstance(predictions, (Mapping, str)) or (
+        isinstance(predictions, list) and all(isinstance(each, str) for each in predictions)
+    )
+    first: Any = next(iter(by_column(predictions).values()), None) if named else predictions
+    if isinstance(first, str):
+        return LAC if "{class}" in first else INTERVALS
+    return LAC if np.ndim(first) == 2 else INTERVALS
+
+
+def _refuse_together(
+    required: Requirement, true: bool, within: Any, losses: Any, setting: Any, in_time: Any
+) -> None:
+    """Refuse what cannot be combined, all of it at once."""
+    problems, kind = Problems(), required.kind
+    chosen = [each for each in in_time if each is not None and each is not False]
+    if len(chosen) > 1:
+        problems.note("Choose one of dependence, spells and recent: each gives a setting.")
+    if within is not None and (chosen or kind == LOSS):
+        problems.note(f"{Setting('within')} cannot be combined with bounds in time, nor with loss.")
+    if FLAG.check(true, "true") and (chosen or within is not None or kind in (AMONG, LOSS)):
+        problems.note(
+            f"{Setting('true', True)} is for shares of all rows of independent domains: leave out "
+            f"{Setting('within')} and bounds in time, and do not require '{AMONG}' or '{LOSS}'."
+        )
+    if {losses is not None, setting is not None} != {kind == LOSS}:
+        columns = f"{Setting('losses', 'COLUMN')} and {Setting('setting', 'COLUMN')}"
+        problems.note(f"{columns} belong to 'loss <= …', where both are needed.")
+    problems.refuse("The requirement", alone=True)

@@ -1,0 +1,1 @@
+"""Simulated guarantees of operating points."""

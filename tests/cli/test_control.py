@@ -76,6 +76,8 @@ def test_from_control_to_decisions_and_a_watch_by_command_and_in_python(folder: 
 
     state = str(folder / "watch")
     columns = (*FLIGHTS, "--prediction", "p_{class}")
+    start = ("watch", state, "--start", str(point), *columns)
+    assert "leave out --alpha" in refused(*start, "--alpha", "0.8")
     code, watched, _ = called("watch", state, "--start", str(point), *columns, "--new", str(made))
     assert "Watching whether new domains have at most 15% of all rows answered wrongly" in watched
     assert "60 new domains" in watched

@@ -88,7 +88,8 @@ def predict_file(
     )
     if point is not None:
         found += (
-            f" Decisions ({', '.join(decisions)}): {point.requirement.in_words(point.setting)}."
+            f" Decisions ({', '.join(decisions)}): {point.requirement.in_words(point.setting)}, as "
+            f"computed for '{one_line(point.model)}'."
         )
     if model_file.is_dir() and listed_files(model_file) is not None:
         name, file = chosen_model(model_file)

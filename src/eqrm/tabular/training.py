@@ -31,7 +31,7 @@ from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
 from eqrm.tabular.references import measured_rows
-from eqrm.tabular.requiring import point_for
+from eqrm.tabular.requiring import point_for, required_of
 from eqrm.tabular.steps import Inside
 
 
@@ -78,6 +78,8 @@ def train_prepared(
     confidence: float = 0.95,
 ) -> TableTraining:
     """Compare candidates, decide, and fit what was decided on to all domains."""
+    if plan.require is not None:
+        required_of(plan.require, prepared.task)  # before anything is fitted
     notes = [*prepared.notes]
     compared, leaks = Comparison(plan, prepared, notes, progress), leaks_of(prepared)
     compared.fit()

@@ -145,6 +145,8 @@ def test_sets_of_classes_hold_the_label_as_often_as_required() -> None:
     day, y = np.repeat(np.arange(M), N), rng.integers(0, 3, M * N)
     logits = 2.0 * np.eye(3)[y] + rng.normal(size=(M * N, 3))
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    with pytest.raises(SettingError, match="'missed' and 'false alarms' are for two classes"):
+        eqrm.control(y, p, day, require="missed <= 10%")
     for score in ("lac", "aps"):
         point = eqrm.control(y, p, day, require="coverage >= 85%", score=score)
         sets = point.apply(p, classes=["a", "b", "c"])["set"]
@@ -202,6 +204,11 @@ def test_nested_and_dependent_domains_have_the_bounds_of_risks() -> None:
     assert "more than 1 place apart are independent" in dependent.sentence
     recent = controlled(frame, "wrong <= 5%", recent=40, **given)
     assert "not a certificate" in recent.sentence
+    two = controlled(
+        frame, "wrong <= 5%", recent=40, order="when", predictions={"a": "p", "b": "q"}
+    )
+    assert two.bound.alpha == pytest.approx(0.95)  # the better of two is not the one given
+    assert two.models["a"].setting >= recent.setting
     true = controlled(frame, "wrong <= 5%", predictions="p", true=True)
     assert true.setting >= plain.setting
     assert "of similar size" not in true.sentence

@@ -85,6 +85,9 @@ def point_of(
     models: Mapping[str, Measured | OfGrid], found: Evaluation, required: Requirement, asked: Asked
 ) -> OperatingPoint:
     """The operating point of models; ``found`` says which domains count."""
+    kind = _kind_of(next(iter(models.values())), required)
+    if required.kind != LOSS:
+        required.refuse_other_task(kind.get("classes", 0))
     allowed, most = required.allowed, np.inf if required.kind == LOSS else LARGEST
     limits = sorted({allowed, *(min(allowed * each, max(most, allowed)) for each in CURVE)})
     at, each = limits.index(allowed), asked.of_one(len(models))
@@ -111,9 +114,13 @@ def point_of(
         points[name] = ModelPoint(settings[at], tuple(by_domain), tuple(curve))
     sign = 1.0 if required.how.more else -1.0
     best = max(points, key=lambda name: sign * points[name].mean)
-    kind = _kind_of(models[best], required)
     return OperatingPoint(
-        requirement=required, asked=asked, model=best, models=points, needed=needed, **kind
+        requirement=required,
+        asked=asked,
+        model=best,
+        models=points,
+        needed=needed,
+        **_kind_of(models[best], required),
     )
 
 

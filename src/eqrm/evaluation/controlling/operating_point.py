@@ -76,8 +76,11 @@ class Asked:
     def of_one(self, models: int) -> Asked:
         """The same for each of several models, of which one is chosen by what it keeps.
 
-        All of them hold together with the confidence asked for (Bonferroni).
+        All of them hold together with the confidence asked for (Bonferroni); a bound for the next
+        domain, which has none, with the probability.
         """
+        if self.recent is not None:
+            return replace(self, alpha=1.0 - (1.0 - self.alpha) / models)
         return replace(self, confidence=1.0 - (1.0 - self.confidence) / models)
 
     def bound(self, needed: Array, found: Evaluation) -> Bound:

@@ -51,8 +51,8 @@ class Kind:
     """How a requirement counts rows, and what its setting leaves to the user.
 
     ``scores`` gives the score of each row, −∞ where it cannot be lost, and which rows are counted
-    (None: all). ``kept`` gives a number per row at a setting, of which the mean over a domain's
-    rows (those of ``among``, NaN elsewhere) is what is kept; ``more`` says whether more is better.
+    (None: all). ``kept`` gives a number per row at a setting, NaN where there is none, of which the
+    mean over a domain's rows is what is kept; ``more`` says whether more is better.
     ``lowest`` is a setting at which nothing is given up, ``highest`` one at which nothing is lost.
     """
 

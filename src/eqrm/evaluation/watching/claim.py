@@ -214,6 +214,12 @@ def certificate_to_watch(
             f"{path} is about domains inside groups, which a watch cannot tell apart. Evaluate "
             f"without {Setting('within')}."
         )
+    own = [name for name in ("alpha", "confidence", "dependence") if name in given.said]
+    if own and "dependence" in known:
+        raise SettingError(
+            f"The operating point in {path} was computed for its own level: leave out "
+            f"{', '.join(str(Setting(each)) for each in own)}, or compute another point."
+        )
     name = _chosen(evaluation, given.model, usual, path)
     asked = {**USUAL, **known, **{k: v for k, v in given.said.items() if k in USUAL}}
     settings = replace(given.completed(evaluation), model=name)

@@ -16,6 +16,7 @@ BENCHMARKS := benchmarks/quantile.py benchmarks/many_domains.py \
 	benchmarks/coloured_digits.py benchmarks/boosting.py \
 	benchmarks/estimator_speed.py benchmarks/training_step.py \
 	benchmarks/many_domains_training.py benchmarks/recalibrate_large.py \
+	benchmarks/control_large.py \
 	benchmarks/sweep_tables.py benchmarks/sweep_overhead.py
 
 # Test workers share the cores: one thread each is faster than all threads each.

@@ -91,6 +91,7 @@ PROMISES = (
             "training.many-domains",
             "evaluation.large-files",
             "recalibration.large-files",
+            "control.large-files",
         ),
     ),
     Promise(

@@ -199,8 +199,8 @@ def test_what_was_asked_for_is_not_decided_on() -> None:
     assert found.place() == 1
     decision, _ = decide(found)
     assert decision.sentence == "Use: logistic, trained for the worst  (as asked for)"
-    assert (decision.asked, decision.sureness, decision.probability) == (True, None, None)
+    assert (decision.asked, decision.sureness, decision.probability) == ("worst", None, None)
     calm = np.full(DOMAINS, 1.01 * plain.mean())  # a lower quantile for a higher mean
     decision, _ = decide(contest({linear(ERM): plain, trees(ERM): calm}, measure="mean"))
-    assert (decision.sentence, decision.rival) == ("Use: logistic, plain", None)
-    assert (decision.asked, decision.sureness, decision.probability) == (True, None, None)
+    assert (decision.sentence, decision.rival) == ("Use: logistic, plain  (as asked for)", None)
+    assert (decision.asked, decision.sureness, decision.probability) == ("mean", None, None)

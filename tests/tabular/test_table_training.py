@@ -196,7 +196,7 @@ def test_other_measures_are_trained_said_and_written(tmp_path: Path) -> None:
     assert model.estimator.measure == "worst"
     found = trained_on(table, plan_of(measure="mean"))
     assert list(found.models) == ["logistic, plain"]
-    assert "Use: logistic, plain 9 in 10 new domains below" in told(found)
+    assert "Use: logistic, plain (as asked for) 9 in 10 new domains below" in told(found)
     written(found, tmp_path / "out")
     with pytest.raises(SettingError, match="'worst' has no level: leave out alpha"):
         TrainingPlan.of([0.9], measure="worst")

@@ -82,4 +82,5 @@ def test_bounds_are_certificates_and_refusals_have_reasons_in_python_and_json(
         assert told["refusals"] == each.refusals
         assert told["decision"] == each.decision.to_dict()
     decided = [told["decision"][key] for key in ("asked", "sureness", "probability", "alpha")]
-    assert decided == [True, None, None, "1" if name == "worst" else "0.9"]
+    asked, level = ("worst", "1") if name == "worst" else ("mean", "0.9")
+    assert decided == [asked, None, None, level]

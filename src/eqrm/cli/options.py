@@ -149,19 +149,19 @@ Order = Annotated[
 TestAfter = Annotated[
     str | None,
     option(
-        "Evaluate only domains that begin strictly after this day, month, moment or number.",
+        "Use only domains that begin strictly after this day, month, moment or number.",
         TIME,
         metavar="DATE",
     ),
 ]
 TestLast = Annotated[
     float | None,
-    option("Evaluate only this share of the domains, the latest.", TIME, metavar="SHARE"),
+    option("Use only this share of the domains, the latest.", TIME, metavar="SHARE"),
 ]
 Dependence = Annotated[
     int | None,
     option(
-        "Add a certificate for domains that are independent if more than K places apart.",
+        "For domains that are independent if more than K places apart.",
         TIME,
         metavar="K",
     ),
@@ -169,7 +169,7 @@ Dependence = Annotated[
 Spells = Annotated[
     bool,
     option(
-        "Add an approximate certificate for domains that come in spells of unknown length.",
+        "For domains that come in spells of unknown length: an approximate certificate.",
         TIME,
         "--spells",
     ),
@@ -177,8 +177,8 @@ Spells = Annotated[
 Recent = Annotated[
     float | None,
     option(
-        "Add a bound for the next domain that weighs recent domains more: weights halve every "
-        "HALF_LIFE domains. Not a certificate.",
+        "For the next domain, by recent domains more: weights halve every HALF_LIFE domains. Not a "
+        "certificate.",
         TIME,
         metavar="HALF_LIFE",
     ),

@@ -42,16 +42,14 @@ def rows_of(scores: Array, rows: EncodedPart, task: Task) -> Measured:
     return Measured(risks, rows=found)
 
 
-def kept_of(scores: Array, rows: EncodedPart, task: Task, text: str, level: Level) -> float:
-    """What a candidate keeps where a share α of the judged domains meets the requirement.
-
-    The larger the better: widths and sizes are negative.
-    """
-    required, measured = required_of(text, task), rows_of(scores, rows, task)
+def kept_of(
+    scores: Array, rows: EncodedPart, task: Task, required: Requirement, level: Level
+) -> float:
+    """What a candidate keeps where a share α of the judged domains meets the requirement."""
+    measured = rows_of(scores, rows, task)
     (needed,) = measured.needing(required, [required.allowed])
     setting = float(np.quantile(needed, level.alpha, method="higher"))
-    kept = float(np.nanmean(measured.keeping(required, [setting])))
-    return kept if required.how.more else -kept
+    return float(np.nanmean(measured.keeping(required, [setting])))
 
 
 def point_for(

@@ -54,7 +54,7 @@ def required(training: TableTraining) -> tuple[str, ...]:
     """What the requirement takes, or why nothing can be promised."""
     point = training.point
     if not isinstance(point, OperatingPoint):
-        return (f"No operating point: {point}",)
+        return (f"No operating point. {point}",)
     refitted = "This is of the same model fitted without the domains kept aside."
     return point.advice, point.statement, *[refitted] * training.refitted
 
@@ -77,6 +77,7 @@ def models_table(training: TableTraining) -> str:
     """A line per model, by the quantile, the chosen one marked and first; constants below.
 
     All numbers are measured: that of a decision is corrected for the choice, which a line says.
+    Where something is required, a column has what models keep.
     """
     judged, decision = training.evaluation, training.decision
     models = [name for name in judged.models if name not in training.constants]
@@ -89,20 +90,29 @@ def models_table(training: TableTraining) -> str:
     order = [name for name in order if name in named or name in rest]
     worst = [] if Level(1.0) in levels else ["worst"]
     kind = next(iter(training.skills[models[0]].named))
-    rows = [["", "average", *(level.quantile_in_words for level in levels), *worst, kind, ""]]
+    rows = [["", "average", *(level.quantile_in_words for level in levels), *worst, kind]]
+    contest = training.contests.get(decision.alpha)
+    required = contest and contest.required
+    rows[0] += [required.how.keeps, ""] if required is not None else [""]
     for name in order:
         risks = judged[name].risks
         numbers = [risks.mean(), *at[name], *(risks.max() for _ in worst)]
         mark = ">" if name in {d.chosen for d in training.decisions} else " "
         skill = f"{training.skills[name].ranking:.2f}"
         lower = at[name][place] < at[decision.chosen][place]
-        why = f"  {_why_not(training, name)}" if lower and not decision.asked else ""
-        rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill, why])
+        told = [f"  {_why_not(training, name)}" if lower and not decision.asked else ""]
+        if contest and required and contest.kept is not None:
+            tried = _place_of(contest, training, name)
+            told.insert(0, "-" if tried is None else required.kept_shown(contest.kept[tried]))
+        rows.append([f"{mark} {one_line(name)}", *map(as_risk, numbers), skill, *told])
     constants = ", ".join(
         f"{name} {as_risk(smooth_quantile(judged[name].risks, decision.alpha))}"
         for name in training.constants
     )
     below = [f"  (without a model, {decision.alpha.quantile_in_words}: {constants})"]
+    if required:
+        share, several = share_of(decision.alpha), plural(decision.domain)[1]
+        below.append(f"  ({required.how.keeps}: where {share} of these {several} meet it)")
     own = [as_risk(at[d.chosen][levels.index(d.alpha)]) for d in training.decisions]
     if own != [as_risk(d.quantile) for d in training.decisions]:
         below.append("  (measured risks; the estimate above is corrected for choosing by them)")
@@ -112,12 +122,17 @@ def models_table(training: TableTraining) -> str:
 def _why_not(training: TableTraining, name: str) -> str:
     """Why a model with a lower quantile than the chosen one was not chosen."""
     contest = training.contests.get(training.decision.alpha)
-    mean = training.evaluation[name].risks.mean()
-    for place, candidate in enumerate(contest.candidates if contest else ()):
-        if contest and candidate.name == name and np.isclose(contest.risks[place].mean(), mean):
-            allowed = contest.allowed()[place]
-            return "not clearly lower" if allowed else contest.refusal(place)
-    return ""
+    place = None if contest is None else _place_of(contest, training, name)
+    if contest is None or place is None:
+        return ""
+    return "not clearly lower" if contest.allowed()[place] else contest.refusal(place)
+
+
+def _place_of(contest: Contest, training: TableTraining, name: str) -> int | None:
+    """Which of the candidates of one name is shown: that with the risks."""
+    means, mean = contest.risks.mean(axis=1), training.evaluation[name].risks.mean()
+    named = [i for i, each in enumerate(contest.candidates) if each.name == name]
+    return next((i for i in named if np.isclose(means[i], mean)), None)
 
 
 def expected(training: TableTraining, confidence: float) -> dict[str, str]:
@@ -210,20 +225,29 @@ def details(training: TableTraining, summary: Summary) -> str:
 def candidates_table(contest: Contest) -> str:
     """Every way to train for a level that was tried, on domains that it had not seen."""
     chosen, plain, allowed = contest.place(), contest.plain, contest.allowed()
-    rows = [["tried", "average", contest.level.quantile_in_words, "minimised", ""]]
+    rows, required = [["tried", "average", contest.level.quantile_in_words]], contest.required
+    rows[0] += [*([required.how.keeps] if required is not None else []), "minimised", ""]
     for place, candidate in enumerate(contest.candidates):
         risks = contest.risks[place]
         why = "" if allowed[place] else contest.refusal(place)
         why = "chosen" if place == chosen else "plain training" if place == plain else why
         quantile = smooth_quantile(risks, contest.level)
-        numbers = as_risk(risks.mean()), as_risk(quantile)
+        numbers = [as_risk(risks.mean()), as_risk(quantile)]
+        if required is not None and contest.kept is not None:
+            numbers.append(required.kept_shown(contest.kept[place]))
+            why = why if place in (chosen, plain) else ""
         rows.append([candidate.name, *numbers, candidate.way.name, why])
     goal = contest.level.share_in_words if contest.level != Level(1.0) else "the worst domain"
+    compared = (
+        "an average over levels near α, within "
+        f"{contest.budget:.0%} of the mean risk of plain training"
+    )
+    if required is not None:
+        compared = f"what they keep where {goal} of these domains meet '{required.text}'"
     return (
         f"All that was tried for {goal} (α = {contest.level}), on "
         f"{contest.risks.shape[1]:,} domains by models that had not seen them. Quantiles are "
-        "Harrell–Davis estimates; candidates are compared by an average over levels near α, within "
-        f"{contest.budget:.0%} of the mean risk of plain training.\n{aligned(rows)}"
+        f"Harrell–Davis estimates; candidates are compared by {compared}.\n{aligned(rows)}"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -179,9 +181,16 @@ def test_a_requirement_is_read_from_words_and_written_so_that_it_is_read_again(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["wrong >= 5%", "coverage <= 90%", "wrong <= 0%", "wrong <= 500%", "right <= 5%", "5%", 7, ""],
+    ("text", "told"),
+    [
+        ("wrong >= 5%", r"Write 'wrong' with <=: 'wrong <= 5%'\."),
+        ("coverage <= 90%", r"Write 'coverage' with >=: 'coverage >= 90%'\."),
+        ("wrong <= 10", r"strictly between 0% and 100%, got 10\.0\. Did you mean 10%\?"),
+        ("wrong <= 0%", r"strictly between 0% and 100%, got 0\.0\.$"),
+        ("missing <= 5%", r"Unknown requirement 'missing'\. Did you mean 'missed'\?"),
+        *((text, r"must be of the form 'wrong <= 5%'") for text in ("5%", 7, "", "wrong = 5%")),
+    ],
 )
-def test_what_is_no_requirement_is_refused_with_examples(text: str) -> None:
-    with pytest.raises(SettingError, match=r"(must be one of the form 'wrong <= 5%'|strictly be)"):
+def test_what_is_no_requirement_is_refused_with_advice(text: Any, told: str) -> None:
+    with pytest.raises(SettingError, match=told):
         Requirement.of(text, "lac")

@@ -70,6 +70,10 @@ def column(frame: Any, name: Any) -> Any:
     """A column as an array, or a pandas categorical; several are joined into one of strings."""
     if isinstance(name, (list, tuple)):
         return joined_columns([column(frame, part) for part in name])
+    if not isinstance(name, (str, int, np.integer)):
+        raise DomainDataError(
+            f"Columns of a table are given by name, got {type(name).__name__}: add it to the table."
+        )
     refuse_absent([name], frame_columns(frame))
     values = _stored(frame, name)
     if isinstance(name, NumberAsName):

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from eqrm.domains import DomainKey
-from eqrm.errors import DomainDataError
+from eqrm.errors import DomainDataError, TooFewDomainsError
 from eqrm.evaluation.controlling.operating_point import Asked, ModelPoint, OperatingPoint
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.true_risk import rank_and_miss
 from eqrm.evaluation.measuring.measured import Measured
 from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.evaluation.measuring.requirement import LOSS, NEVER, Array, Requirement
+from eqrm.evaluation.rounding import as_percent
 from eqrm.risks import MeasuredRisks
 from eqrm.text import counted
 
@@ -101,7 +102,13 @@ def point_of(
     needed = replace(found, models=risks, loss=required.text, bounds=None)
     points = {}
     for name, need in needs.items():
-        settings = [float(each.bound(row, needed).bound) for row in need]
+        try:
+            settings = [float(each.bound(row, needed).bound) for row in need]
+        except TooFewDomainsError as error:
+            best = f" by the best of {len(models)} models" * (len(models) > 1)
+            promised = f"No setting can be promised for {as_percent(asked.alpha)} of new domains"
+            text = f"{promised}{best}: {error}"
+            raise TooFewDomainsError(text, error.domains, error.needed) from None
         if settings[at] >= NEVER:
             raise DomainDataError(
                 f"{name}: too many domains meet the requirement at no setting, so that none can be "

@@ -41,7 +41,7 @@ NEVER = 1e150
 SLACK = 1e-9
 """On limit × rows, so that 0.29 × 100 allows 29."""
 _FORM = re.compile(
-    r"\s*([a-z ]+?)\s*(<=|>=|≤|≥)\s*([-+.\de]+)\s*(%?)\s*"
+    r"\s*([a-z ]+?)\s*(<=|>=|≤|≥)\s*(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)\s*(%?)\s*"
     r"(?:\((lac|aps|intervals)\))?\s*"
 )
 
@@ -84,9 +84,10 @@ class Requirement:
         one_of(self.kind, NAMES, "requirement")
         inside = self.kind == LOSS or 0.0 < self.limit < 1.0
         if not (is_number(self.limit) and inside):
+            percent = f" Did you mean {self.limit:g}%?" if 1.0 <= self.limit < 100.0 else ""
             raise SettingError(
                 f"The limit of {self.kind!r} must be a share strictly between 0% and 100%, got "
-                f"{self.limit!r}."
+                f"{self.limit!r}.{percent}"
             )
         if self.kind == COVERAGE:
             one_of(self.score, (*SETS, INTERVALS), "score")
@@ -97,17 +98,15 @@ class Requirement:
         if isinstance(text, Requirement):
             return text
         found = _FORM.fullmatch(text.lower()) if isinstance(text, str) else None
-        try:
-            kind, sign, number, percent, way = found.groups()  # type: ignore[union-attr]
-            limit = float(number) / (100.0 if percent else 1.0)
-            at_least = sign in (">=", "≥")
-            if kind not in NAMES or at_least != (kind == COVERAGE):
-                raise ValueError
-        except (AttributeError, ValueError):
+        if found is None:
             raise SettingError(
-                f"A requirement must be one of the form {', '.join(map(repr, EXAMPLES))}, got "
-                f"{text!r}."
-            ) from None
+                f"A requirement must be of the form {', '.join(map(repr, EXAMPLES))}, got {text!r}."
+            )
+        kind, sign, number, percent, way = found.groups()
+        right = ">=" if one_of(kind, NAMES, "requirement") == COVERAGE else "<="
+        if sign not in (right, {">=": "≥", "<=": "≤"}[right]):
+            raise SettingError(f"Write {kind!r} with {right}: '{kind} {right} {number}{percent}'.")
+        limit = float(number) / (100.0 if percent else 1.0)
         return cls(kind, limit, (way or score) if kind == COVERAGE else "")
 
     @classmethod

@@ -168,6 +168,11 @@ class WatchedCertificate:
         return str(self.settings.model)
 
     @property
+    def requirement(self) -> Requirement | None:
+        """What decisions must achieve, where an operating point is watched."""
+        return Requirement.among(self.settings.metric)
+
+    @property
     def statement(self) -> tuple[Any, ...]:
         """What it is about, whatever the options of its watch."""
         return self.model, self.certificate.bound, self.domains, self.risks

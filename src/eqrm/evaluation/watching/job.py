@@ -11,7 +11,6 @@ from typing import Any
 from eqrm.checks import one_of
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
-from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.presenting.report.page import assembled_page
 from eqrm.evaluation.rounding import as_percent, rounded_up, significant
 from eqrm.evaluation.watching.claim import (
@@ -132,7 +131,7 @@ def watch_in_words(found: WatchOutcome) -> str:
         parts.append(wrapped(_new_domains(found.judged)))
         missed = [record for record in found.judged if record["missed"]]
         if missed:
-            parts.append(_misses(missed, state.watch.bound))
+            parts.append(_misses(missed, state))
     parts.append(wrapped(*_verdict(state)))
     notes = [*found.notes, *_about_small_domains(found)]
     if notes:
@@ -144,13 +143,12 @@ def _about_certificate(state: WatchState) -> list[str]:
     """What is watched, and what that assumes."""
     claim = state.claim
     watched = f"Watching the certificate of '{one_line(claim.model)}'. {claim.certificate.sentence}"
-    required = Requirement.among(claim.settings.metric)
+    required = claim.requirement
     if required is not None:
         watched = (
             f"Watching whether new domains have {required.sentence} by '{one_line(claim.model)}' "
             f"at the setting {required.shown(claim.certificate.bound)}, as at least "
-            f"{as_percent(claim.certificate.alpha or 0.0)} of them must. The risk of a domain is "
-            "the setting that it needs: up to the bound, the requirement is met."
+            f"{as_percent(claim.certificate.alpha or 0.0)} of them must."
         )
     return [
         watched,
@@ -164,6 +162,7 @@ def _about_certificate(state: WatchState) -> list[str]:
 def _verdict(state: WatchState) -> list[str]:
     """The verdict, what to do after an alarm, and whether the risk's distribution changed."""
     report, judged = state.report, state.judged
+    what = "risk" if state.claim.requirement is None else "setting that domains need"
     if report.alarm is None:
         told = [report.sentence]
     else:
@@ -177,12 +176,12 @@ def _verdict(state: WatchState) -> list[str]:
         largest = f", largest {most:.3g}" if most > now else ""
         numbers = f"evidence {now:.3g}{largest}; the alarm rings at {report.alarm_at:.3g}"
         if report.drift_alarm is None:
-            told.append(f"No sign that the distribution of the risk has changed ({numbers}).")
+            told.append(f"No sign that the distribution of the {what} has changed ({numbers}).")
         else:
             when = judged[report.drift_alarm - 1]["domain"]
             told.append(
-                f"The distribution of the risk has changed, for better or worse: that alarm rang "
-                f"at '{when}' ({numbers})."
+                f"The distribution of the {what} has changed, for better or worse: that alarm "
+                f"rang at '{when}' ({numbers})."
             )
     return told
 
@@ -201,20 +200,23 @@ def _new_domains(judged: Sequence[Record]) -> str:
     return told
 
 
-def _misses(missed: Sequence[Record], bound: float) -> str:
-    shown = missed[-MOST_MISSES:]
+def _misses(missed: Sequence[Record], state: WatchState) -> str:
+    shown, required, bound = missed[-MOST_MISSES:], state.claim.requirement, state.watch.bound
     which = "" if len(shown) == len(missed) else f", the last {len(shown)}"
     rows = [
         [
             str(record["domain"]),
             f"{record['examples']:,}",
-            f"{record['risk']:.4f}",
+            f"{record['risk']:.4f}" if required is None else required.shown(record["risk"]),
             "" if record["evidence"] is None else f"{record['evidence']:.3g}",
         ]
         for record in shown
     ]
-    head = f"Above the bound of {rounded_up(bound)}: {counted(len(missed), 'domain')}{which}"
-    return f"{head}\n{aligned([['domain', 'examples', 'risk', 'evidence'], *rows])}"
+    head, column = f"Above the bound of {rounded_up(bound)}", "risk"
+    if required is not None:
+        head, column = f"Requirement not met at {required.shown(bound)}", "setting needed"
+    table = aligned([["domain", "examples", column, "evidence"], *rows])
+    return f"{head}: {counted(len(missed), 'domain')}{which}\n{table}"
 
 
 def _about_small_domains(found: WatchOutcome) -> Iterator[str]:

@@ -16,7 +16,6 @@ from typing import Any
 from eqrm.domains import name_order
 from eqrm.errors import DataFileError, DomainDataError, Setting
 from eqrm.evaluation.inference.in_time.watch import Watch, WatchReport, verdict_of
-from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.watching.claim import Arrival, Time, WatchedCertificate
 from eqrm.text import counted, listed, shortened
 
@@ -239,7 +238,7 @@ class _Sorting:
                 kinds = ("a number", "dates") if self.dated else ("a date", "numbers")
                 time = _short(row.time)
                 return f"has {kinds[0]} as its time ({time}), where others have {kinds[1]}."
-        if len(rows) > 1 and Requirement.among(self.claim.settings.metric) is not None:
+        if len(rows) > 1 and self.claim.requirement is not None:
             return "has rows in several files. Give all its rows in one: what it needs is no mean."
         return self._problem_of_waiting(rows) or self._problem_of_time(
             name, min(row.time for row in rows)

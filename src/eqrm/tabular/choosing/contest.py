@@ -33,6 +33,7 @@ from eqrm.evaluation.inference.sureness import (
     resampled_smooth_quantiles,
     smooth_quantile,
 )
+from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.level import Level
 from eqrm.tabular.choosing.candidates import Candidate
 from eqrm.tabular.choosing.decision import Decision
@@ -55,8 +56,8 @@ class Contest:
 
     ``risks`` (C, m) are those of the candidates on judged domains, ``rankings`` and ``spreads``
     (C,) the AUC above ½ or R², and the spread of their scores. ``block`` is how many domains that
-    follow each other in time are drawn together. ``kept`` (C,) is what candidates keep at the
-    setting that meets a requirement, where there is one: then the most counts.
+    follow each other in time are drawn together. Where something is ``required``, what counts is
+    ``kept`` (C,): what candidates keep at the setting at which a share α of the domains meet it.
     """
 
     level: Level
@@ -67,6 +68,7 @@ class Contest:
     budget: float = BUDGET
     block: int | None = None
     measure: str = "quantile"
+    required: Requirement | None = None
     kept: Array | None = None
 
     @property
@@ -78,8 +80,8 @@ class Contest:
     def place(self, risks: Array | None = None) -> int:
         """The candidate that the rule takes by these risks, by default by those of all domains."""
         found = self.risks if risks is None else risks
-        if self.kept is not None:
-            return int(self.kept.argmax())
+        if self.required is not None and self.kept is not None:
+            return int((self.kept if self.required.how.more else -self.kept).argmax())
         if self.measure != "quantile":
             return self._as_asked(found)
         allowed = self.allowed(found)
@@ -167,7 +169,8 @@ def decide(
     place, plain, level = contest.place(), contest.plain, contest.level
     candidates, risks, means = contest.candidates, contest.risks, contest.risks.mean(axis=1)
     other, rival, found = place, None, None
-    asked = contest.measure != "quantile" or contest.kept is not None
+    asked = "" if contest.measure == "quantile" else contest.measure
+    asked = contest.required.text if contest.required is not None else asked
     if place != plain and not asked:
         found = _change(contest, other, plain, confidence)
         if found.probability < EVEN:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import count
 from typing import Any
@@ -44,7 +44,7 @@ from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, warnings_noted
 from eqrm.tabular.references import Array, measured_rows
-from eqrm.tabular.requiring import kept_of
+from eqrm.tabular.requiring import kept_of, required_of
 from eqrm.tabular.steps import Inside
 from eqrm.text import listed
 
@@ -230,12 +230,14 @@ class Comparison:
         elif order is not None:
             matrix = matrix[:, np.argsort(order.times, kind="stable")]
             block = max(2, round(matrix.shape[1] ** (1.0 / 3.0)))
-        kept, task = None, self.prepared.task
-        if self.plan.require is not None:
-            of = rows, task, self.plan.require, level
-            kept = np.array([kept_of(self.scores_of(each), *of) for each in own])
         given = np.array(rankings), np.array(spreads), self.plan.mean_budget, block
-        return Contest(level, tuple(own), matrix, *given, measure=self.plan.measure, kept=kept)
+        contest = Contest(level, tuple(own), matrix, *given, measure=self.plan.measure)
+        if self.plan.require is None:
+            return contest
+        required = required_of(self.plan.require, self.prepared.task)
+        of = rows, self.prepared.task, required, level
+        kept = np.array([kept_of(self.scores_of(each), *of) for each in own])
+        return replace(contest, required=required, kept=kept)
 
     def order(self, domains: Sequence[Any]) -> DomainOrder | None:
         """When the judged domains began, where that is known."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from eqrm.evaluation.inference.sureness import Sureness
 from eqrm.evaluation.rounding import as_percent, rounded_up
-from eqrm.level import Level
+from eqrm.level import MEASURES, Level
 from eqrm.markup import lines_in_html
 
 
@@ -28,7 +28,8 @@ class Decision:
         price: the change of the mean risk, as a share.
         rival: where plain training is chosen, the best of the others, and how it compares.
         domains: on how many domains all this rests.
-        asked: whether the user asked for another measure, so that nothing was decided.
+        asked: another measure or a requirement that was asked for, so that nothing was decided by
+            the quantile; else empty.
         domain: the column that names the domains.
     """
 
@@ -48,7 +49,7 @@ class Decision:
     domains: int
     confidence: float
     rival: str | None = None
-    asked: bool = False
+    asked: str = ""
     domain: str = "domain"
 
     @property
@@ -63,10 +64,11 @@ class Decision:
 
     @property
     def _how(self) -> str:
-        if self.is_plain:
+        if self.asked:
+            keeps = f"keeps most where '{self.asked}' is required"
+            return f"  ({'as asked for' if self.asked in MEASURES else keeps})"
+        if self.is_plain or self.probability is None:
             return "" if self.rival is None else "  (nothing else is likely better)"
-        if self.probability is None:
-            return "  (as asked for)"
         likely = f"{self.probability:.0%}" if self.probability < 0.995 else "over 99%"
         if self.sureness == Sureness.TOSS_UP:
             return f"  (a toss-up with {self.plain}: better with a probability of {likely})"

@@ -10,23 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from eqrm.checks import CONFIDENCE, one_of
+from eqrm.cli import options
 from eqrm.cli.commands import column, inner_level, option, refuse_places, say
-from eqrm.cli.options import (
-    DATA,
-    CommonDomains,
-    Dependence,
-    DomainColumns,
-    Memory,
-    Order,
-    Recent,
-    Seen,
-    Spells,
-    Target,
-    TestAfter,
-    TestLast,
-    Threads,
-    declared,
-)
+from eqrm.cli.options import DATA, declared
 
 LOSS, HOW = "With 'loss <= …'", "Output"
 FORMATS = ("text", "json")
@@ -57,8 +43,8 @@ def control(
         ),
     ],
     require: Annotated[str, option(REQUIRE, metavar="REQUIREMENT")],
-    domains: DomainColumns = None,
-    target: Target = None,
+    domains: options.DomainColumns = None,
+    target: options.Target = None,
     predictions: Annotated[
         list[str] | None, option(PREDICTIONS, DATA, "--prediction", metavar="[NAME=]COLUMN")
     ] = None,
@@ -85,16 +71,16 @@ def control(
     ] = None,
     setting: Annotated[str | None, column("Column of the setting of each row.", LOSS)] = None,
     within: Annotated[list[str] | None, declared("within")] = None,
-    seen: Seen = None,
-    common_domains: CommonDomains = False,
-    order: Order = None,
-    test_after: TestAfter = None,
-    test_last: TestLast = None,
-    dependence: Dependence = None,
-    spells: Spells = False,
-    recent: Recent = None,
-    threads: Threads = None,
-    memory: Memory = "600MB",
+    seen: options.Seen = None,
+    common_domains: options.CommonDomains = False,
+    order: options.Order = None,
+    test_after: options.TestAfter = None,
+    test_last: options.TestLast = None,
+    dependence: options.Dependence = None,
+    spells: options.Spells = False,
+    recent: options.Recent = None,
+    threads: options.Threads = None,
+    memory: options.Memory = "600MB",
     save: Annotated[
         Path | None,
         option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from eqrm.checks import CONFIDENCE, one_of
+from eqrm.cli import options
 from eqrm.cli.commands import (
     column,
     inner_level,
@@ -21,23 +22,7 @@ from eqrm.cli.commands import (
     separated,
     typed_command,
 )
-from eqrm.cli.options import (
-    DATA,
-    SEVERAL,
-    CommonDomains,
-    Dependence,
-    DomainColumns,
-    Memory,
-    Order,
-    Recent,
-    Seen,
-    Spells,
-    Target,
-    TestAfter,
-    TestLast,
-    Threads,
-    declared,
-)
+from eqrm.cli.options import DATA, SEVERAL, declared
 from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS_IN_HELP
 from eqrm.text import counted, printable, typed
@@ -69,23 +54,23 @@ def evaluate(
             "--merge, files that --partial wrote."
         ),
     ],
-    domains: DomainColumns = None,
+    domains: options.DomainColumns = None,
     compare: Annotated[
         list[str] | None,
         option(
             f"File with the same columns for another model. {REPEAT}", DATA, metavar="[NAME=]FILE"
         ),
     ] = None,
-    common_domains: CommonDomains = False,
+    common_domains: options.CommonDomains = False,
     within: Annotated[list[str] | None, declared("within")] = None,
-    seen: Seen = None,
-    threads: Threads = None,
-    memory: Memory = "600MB",
+    seen: options.Seen = None,
+    threads: options.Threads = None,
+    memory: options.Memory = "600MB",
     losses: Annotated[
         list[str] | None,
         option(f"Column of losses. {REPEAT}", LOSS, "--loss", metavar="[NAME=]COLUMN"),
     ] = None,
-    target: Target = None,
+    target: options.Target = None,
     predictions: Annotated[
         list[str] | None,
         option(
@@ -128,9 +113,9 @@ def evaluate(
     mean: Annotated[str, column("Mean of the losses.", TABLE)] = "mean",
     variance: Annotated[str, column("Variance of the losses (divisor n - 1).", TABLE)] = "variance",
     model: Annotated[str | None, column("Name of the model, if there are several.", TABLE)] = None,
-    order: Order = None,
-    test_after: TestAfter = None,
-    test_last: TestLast = None,
+    order: options.Order = None,
+    test_after: options.TestAfter = None,
+    test_last: options.TestLast = None,
     partial: Annotated[
         Path | None,
         option(
@@ -160,9 +145,9 @@ def evaluate(
             metavar="LEVELS",
         ),
     ] = None,
-    dependence: Dependence = None,
-    spells: Spells = False,
-    recent: Recent = None,
+    dependence: options.Dependence = None,
+    spells: options.Spells = False,
+    recent: options.Recent = None,
     alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
     confidence: Annotated[
         float, option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW)

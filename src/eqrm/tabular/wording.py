@@ -92,7 +92,7 @@ def models_table(training: TableTraining) -> str:
     kind = next(iter(training.skills[models[0]].named))
     rows = [["", "average", *(level.quantile_in_words for level in levels), *worst, kind]]
     contest = training.contests.get(decision.alpha)
-    required = contest and contest.required
+    required = None if contest is None else contest.required
     rows[0] += [required.how.keeps, ""] if required is not None else [""]
     for name in order:
         risks = judged[name].risks

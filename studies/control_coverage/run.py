@@ -9,6 +9,7 @@ from dataclasses import asdict
 from studies.base import Study
 from studies.control_coverage import settings as promised
 from studies.control_coverage.coverage import Held, simulated_cell
+from studies.control_coverage.trainings import DOMAINS, NEW, HeldByTraining, trainings
 from studies.outcome import Cell, Check, Outcome, Progress, ResultTable, percent
 
 SPREAD = 0.05
@@ -41,11 +42,12 @@ class ControlCoverage(Study):
         for number, cell in enumerate(tried):
             progress(number / len(tried), str(cell))
             found.append(simulated_cell(cell, settings, seed))
+        fitted = trainings(settings, seed, progress)
         stated = {"alpha": promised.ALPHA, "confidence": promised.CONFIDENCE, "seed": seed}
         return Outcome(
             settings=asdict(settings) | stated,
-            checks=checks_of(found),
-            tables=[coverage_table(found)],
+            checks=[*checks_of(found), check_of_trainings(fitted)],
+            tables=[trainings_table(fitted), coverage_table(found)],
             pictures=[],
             remarks=_remarks(),
         )
@@ -88,6 +90,41 @@ def checks_of(found: Sequence[Held]) -> list[Check]:
         ),
     ]
     return checks
+
+
+def check_of_trainings(found: Sequence[HeldByTraining]) -> Check:
+    """What is said to be checked by simulation and not proven."""
+    worst = min(found, key=lambda each: each.success)
+    failed = sum(each.success < each.wanted for each in found)
+    return Check(
+        "enough new domains meet the requirement as often as stated: models fitted to the same "
+        "domains",
+        not failed,
+        f"in {percent(worst.success)} of worlds at worst ({worst})"
+        + f"; fails in {failed} of {len(found)} cells" * bool(failed),
+        f"{percent(worst.wanted)}: 95% less the error of the simulation",
+        "guarantee",
+    )
+
+
+def trainings_table(found: Sequence[HeldByTraining]) -> ResultTable:
+    """A row per way to fit models and kind of world."""
+    rows: list[list[Cell]] = [
+        [
+            e.by,
+            e.kind,
+            e.require,
+            str(e.worlds),
+            percent(e.success),
+            percent(e.wanted),
+            percent(e.mean, 2),
+            percent(e.kept),
+        ]
+        for e in found
+    ]
+    heads = ["by", "kind", "requirement", "worlds", "success", "wanted", "mean share", "answered"]
+    title = f"Models fitted to the same {DOMAINS} domains, judged on {NEW} new ones"
+    return ResultTable("trainings", title, heads, rows, leading=True)
 
 
 def _margin(each: Held) -> float:
@@ -134,4 +171,9 @@ def _remarks() -> list[str]:
         "true share does, however many rows it has.",
         "The best of five models keeps most in the domains that were measured; each is bounded "
         "with a confidence of 99%.",
+        "Models that are fitted to the domains they are bounded on: each domain is judged by a fit "
+        "without it, then the chosen model is fitted to all. `eqrm train --require` chooses among "
+        "ten linear candidates by what they keep on the same domains, which its bound does not "
+        f"count; `control_model` has one logistic regression. Of {DOMAINS} domains an order "
+        "statistic holds with 95.1%.",
     ]

@@ -26,21 +26,26 @@ INTERVALS, LOSS = "coverage >= 90% (intervals)", "loss <= 0.3"
 class ControlSettings:
     """How many domains a pool has, and how many worlds are drawn from it.
 
-    ``slow`` is the number of worlds of nested and dependent domains, and of five models. Shares of
-    worlds may be ``errors`` standard errors of the simulation below what is stated.
+    ``slow`` is the number of worlds of nested and dependent domains, and of five models, and
+    ``trainings`` that of worlds in which models are fitted. Shares of worlds may be ``errors``
+    standard errors of the simulation below what is stated.
     """
 
     pool: int
     worlds: int
     slow: int
     errors: float
+    trainings: int
 
     def wanted(self, worlds: int) -> float:
         """In which share of so many worlds the promise must hold."""
         return CONFIDENCE - self.errors * math.sqrt(CONFIDENCE * (1.0 - CONFIDENCE) / worlds)
 
 
-RUNS = {"full": ControlSettings(20_000, 10_000, 2000, 2), "quick": ControlSettings(1500, 60, 20, 4)}
+RUNS = {
+    "full": ControlSettings(20_000, 10_000, 2000, 2, 100),
+    "quick": ControlSettings(1500, 60, 20, 4, 1),
+}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from studies.control_coverage.coverage import Held, known_as, pool_of, simulated_cell
-from studies.control_coverage.run import ControlCoverage, checks_of
+from studies.control_coverage.run import ControlCoverage, check_of_trainings, checks_of
 from studies.control_coverage.settings import (
     BEST,
     INTERVALS,
@@ -20,12 +20,13 @@ from studies.control_coverage.settings import (
     ControlSettings,
     cells,
 )
+from studies.control_coverage.trainings import CV, KINDS, TRAINED, HeldByTraining
 from studies.control_coverage.worlds import FOUR, NUMBERS, PLAIN, WORLDS
 
 import eqrm
 from eqrm.evaluation.controlling.operating_point import Asked
 
-TINY = ControlSettings(600, 8, 3, 6.0)
+TINY = ControlSettings(600, 8, 3, 6.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_what_domains_truly_need_is_what_very_many_rows_need(kind: str) -> None:
     ids=str,
 )
 def test_enough_new_domains_meet_the_requirement(cell: Cell) -> None:
-    found = simulated_cell(cell, ControlSettings(1000, 40, 20, 4.0), 0)
+    found = simulated_cell(cell, ControlSettings(1000, 40, 20, 4.0, 1), 0)
     assert found.success >= 0.75
     assert 0.9 < found.mean <= 1.0
     assert (found.refused, found.theory) == (0.0, None)
@@ -94,6 +95,9 @@ def test_every_check_holds_on_right_numbers_and_fails_on_wrong_ones() -> None:
         assert [check.holds for check in checks_of(low)].index(False) == i
     assert not checks_of([replace(plain, mean=0.95), *right])[5].holds
     assert checks_of([replace(plain, mean=0.99, ties=0.1), *right])[5].holds
+    fitted = HeldByTraining(TRAINED, KINDS[0], "wrong <= 10%", 100, 0.906, 0.91, 0.97, 0.5)
+    assert check_of_trainings([fitted]).holds
+    assert not check_of_trainings([fitted, replace(fitted, success=0.9)]).holds
 
 
 def test_a_tiny_run_has_a_row_for_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +107,10 @@ def test_a_tiny_run_has_a_row_for_every_cell(monkeypatch: pytest.MonkeyPatch) ->
     for form in ("true", "form", "dependence"):
         some += [cell for cell in tried if getattr(cell, form)][:: 2 if form == "form" else 7]
     monkeypatch.setattr("studies.control_coverage.settings.cells", lambda: iter(some))
-    (table,) = ControlCoverage().compute("quick", 0, lambda share, what: None).tables
+    monkeypatch.setattr("studies.control_coverage.trainings.DOMAINS", 30)
+    monkeypatch.setattr("studies.control_coverage.trainings.KINDS", KINDS[:1])
+    fitted, table = ControlCoverage().compute("quick", 0, lambda share, what: None).tables
+    assert [row[0] for row in fitted.rows] == [TRAINED, CV, TRAINED, CV]
     assert len(table.rows) == len(some)
     assert "losses on a grid" in table.markdown()
     assert len({cell.kind for cell in tried}) == len(WORLDS) + 1

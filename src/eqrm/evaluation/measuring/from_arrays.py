@@ -89,7 +89,7 @@ def _predicted(name: str, column: Any, spec: MeasurementSpec) -> Measured:
         losses, expected = _wrong_classes(labels, predictions), Expected(metric, as_classes=True)
         return Measured(_reduced(name, losses, spec.domains, expected, labels, predictions))
     if several:
-        places = positions_of(labels.tolist())
+        places = positions_of(labels)
         given: Numbers = as_numbers(predictions.ravel()).reshape(-1, predictions.shape[-1])
         losses, numbers = class_losses(metric, places, given), places.astype(np.float64)
     else:

@@ -8,7 +8,7 @@ why. The help of commands names every metric, so numpy is imported only where it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -124,19 +124,13 @@ def sql_class_losses(metric: Metric, position: str, probabilities: str) -> str:
     return metric.for_classes.sql(chosen, probabilities, position)
 
 
-def positions_of(labels: Sequence[object]) -> Positions:
+def positions_of(labels: Any) -> Positions:
     """The class of each label as 0 … K−1, −1 for what is not an integer from 0."""
     import numpy as np
 
-    return np.array([_position(label) for label in labels], dtype=np.int64)
-
-
-def _position(label: object) -> int:
-    try:
-        number = float(label)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return -1
-    return int(number) if 0 <= number < 2**63 and number == number // 1 else -1
+    numbers = as_numbers(labels)
+    whole = (numbers >= 0.0) & (numbers < 2.0**63) & (numbers == np.floor(numbers))
+    return np.where(whole, numbers, -1.0).astype(np.int64)
 
 
 def _probability_of_label(labels: Numbers, predictions: Numbers) -> Numbers:

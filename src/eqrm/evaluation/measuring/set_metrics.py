@@ -298,7 +298,7 @@ def _missing(values: Array) -> Flags:
 
 
 def _positions(labels: Array, classes: int) -> Array:
-    places = positions_of(labels.tolist())
+    places = positions_of(labels)
     wrong = (places < 0) | (places >= classes)
     _refuse_where(wrong, f"Labels must be 0 to {classes - 1}", labels, "Number the classes so")
     return places

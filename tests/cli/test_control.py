@@ -121,6 +121,10 @@ def test_a_training_by_a_requirement_hands_over_its_point(folder: Path) -> None:
     assert "of the same model fitted without" in kept.printed()
     kept.save(folder / "required")
     again = eqrm.load(folder / "required").point
+    plain = next((folder / "required" / "models").glob("*plain*"))
+    new = ("predict", str(plain), str(folder / "new.parquet"), "--output", str(folder / "o.csv"))
+    told = refused(*new, "--control", str(folder / "required" / "point.json"))
+    assert "is of the model 'logistic, " in told
     assert again.to_dict() == kept.point.to_dict()
     assert "answered wrongly" in (folder / "required/report.html").read_text(encoding="utf-8")
     few = eqrm.train(days(0, 20), "late", "day", **options)  # type: ignore[arg-type]
@@ -153,6 +157,21 @@ def test_refusals(folder: Path, tmp_path: Path) -> None:
         "p_yes",
     )
     assert "checksum" in refused(*start)
+    point, columns = str(tmp_path / "point.json"), ("--domain", "day", "--target", "hour")
+    require = ("--prediction", "wind_speed", "--require", "coverage >= 90%")
+    days_as_they_are = str(folder / "past.parquet")
+    printed_by("control", days_as_they_are, *columns, *require, "--save", point)
+    start = ("watch", str(tmp_path / "w"), "--start", point, *columns)
+    assert "not those of decisions" in refused(*start, "--prediction", "lower:upper")
+    rows = pd.DataFrame(
+        {"day": np.repeat(np.arange(40), 2), "s": [0, 1] * 40, "l": [0.5, 0.1] * 40}
+    )
+    rows.to_csv(tmp_path / "l.csv", index=False)
+    grid = ("--domain", "day", "--loss", "l", "--setting", "s", "--require", "loss <= 0.2")
+    told = printed_by("control", str(tmp_path / "l.csv"), *grid, "--save", point)
+    assert told.rstrip().endswith("point.json")
+    start = ("watch", str(tmp_path / "w"), "--start", point, "--domain", "day", "--loss", "l")
+    assert "is watched as the loss itself" in refused(*start)
     table = str(folder / "train.parquet")
     told = refused("train", table, *FLIGHTS, "--require", "loss <= 1", "--model", "linear")
     assert "does not apply to predictions of 2 classes" in told

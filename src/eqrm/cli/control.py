@@ -130,4 +130,5 @@ def control(
         return
     say(point)
     if save is not None:
-        say(f"\nOperating point: {save} (for eqrm predict --control, and eqrm watch --start)")
+        used = " (for eqrm predict --control, and eqrm watch --start)" * (not losses)
+        say(f"\nOperating point: {save}{used}")

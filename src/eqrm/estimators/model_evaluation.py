@@ -28,6 +28,7 @@ from eqrm.evaluation.controlling.control import OPTIONS, control
 from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.evaluation.evaluate import evaluate
 from eqrm.evaluation.evaluation import Evaluation
+from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.text import listed
 
 MADE = ("data", "domains", "losses", "predictions", "target")
@@ -131,6 +132,10 @@ def control_model(
         own = dict(options)
         found[name] = _rows_of(model, X, target_values(y), groups, cv, own), own
     rows, own = next(iter(found.values()))
+    if any(each.classes != rows.classes for each, _ in found.values()):
+        raise SettingError("Models that are compared must know the same classes: fit them anew.")
+    if rows.classes:
+        Requirement.of(require, "lac").refuse_other_task(rows.classes)
     seen = [each["seen"] for _, each in found.values() if each.get("seen") is not None]
     if seen:
         own["seen"] = np.any(seen, axis=0)
@@ -142,7 +147,8 @@ def control_model(
         require=require,
         **own,
     )
-    return replace(point, needed=replace(point.needed, cross_fitted=cv is not None))
+    needed = replace(point.needed, cross_fitted=cv is not None)
+    return replace(point, needed=needed, classes=rows.classes or point.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +159,7 @@ class _Rows:
     labels: NDArray[Any]
     predictions: NDArray[Any]
     metric: str
+    classes: tuple[Any, ...] = ()
 
     def named(self, options: Mapping[str, Any]) -> Any:
         """The domains; with members of groups by name, which are joined row by row."""
@@ -176,7 +183,8 @@ def _rows_of(
     trained = getattr(model, "domains_", None)
     if trained is not None and "seen" not in options:
         options["seen"] = SeenDomains.of(trained).rows(domains)
-    return _Rows(domains, *_predicted(model, X, y))
+    classes = tuple(np.asarray(model.classes_).tolist()) if is_classifier(model) else ()
+    return _Rows(domains, *_predicted(model, X, y), classes)
 
 
 def _refuse_unfitted(model: Any) -> None:
@@ -221,7 +229,9 @@ def _cross_fitted(
     rows, labels, predictions = (np.concatenate(each) for each in zip(*parts, strict=True))
     labels, predictions = labels[np.argsort(rows)], predictions[np.argsort(rows)]
     inside = domains.only(kept)
-    return _Rows(NumberedDomains(inside.ids, inside.names), labels, predictions, metric)
+    classes = () if known is None else tuple(known.tolist())
+    given = NumberedDomains(inside.ids, inside.names), labels, predictions, metric
+    return _Rows(*given, classes)
 
 
 def _fitted_clone(model: Any, X: Any, y: NDArray[Any], groups: NDArray[np.int64]) -> Any:

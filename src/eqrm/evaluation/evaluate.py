@@ -109,7 +109,7 @@ def evaluate(
     [0.025, 0.065, 0.725]
     """
     refuse_unknown(unknown, signature(evaluate).parameters, "eqrm.evaluate", "option")
-    if target is None and losses is None and _are_labels(data, predictions):
+    if target is None and losses is None and are_labels(data, predictions):
         data, target = None, data
     domains, nesting = nested_domains(data, domains, within)
     spec = MeasurementSpec(
@@ -182,7 +182,7 @@ def _is_table(data: Mapping[Any, Any], domains: Any) -> bool:
     return all(isinstance(name, (str, int)) and name in data for name in names)
 
 
-def _are_labels(data: Any, predictions: Any) -> bool:
+def are_labels(data: Any, predictions: Any) -> bool:
     """Whether what was given first are labels, beside predictions: no files, table or risks."""
     if data is None or predictions is None or is_frame(data):
         return False

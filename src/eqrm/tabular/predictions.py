@@ -20,8 +20,8 @@ from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.evaluation.controlling.operating_point import OperatingPoint
 from eqrm.files.writing import GuardedCells, refuse_unwritable, whole_file
 from eqrm.tabular.model import load_table_model
-from eqrm.tabular.output_folder import chosen_model, listed_files
-from eqrm.text import counted, did_you_mean, one_line
+from eqrm.tabular.output_folder import listed_files, refusing_damaged, saved_models
+from eqrm.text import counted, did_you_mean, listed, one_line
 
 ENDINGS = (".csv", ".parquet")
 
@@ -55,7 +55,7 @@ def predict_file(
     """
     check_output(output)
     point = None if control is None else OperatingPoint.load(control)
-    model = load_table_model(model_file)
+    by, model = _predicted_by(model_file, point), load_table_model(model_file)
     preprocessor = model.preprocessor
     also = [*dict.fromkeys([*keep, *preprocessor.key.columns, preprocessor.target_name])]
     columns = preprocessor.read(table, also, keep)
@@ -91,10 +91,7 @@ def predict_file(
             f" Decisions ({', '.join(decisions)}): {point.requirement.in_words(point.setting)}, as "
             f"computed for '{one_line(point.model)}'."
         )
-    if model_file.is_dir() and listed_files(model_file) is not None:
-        name, file = chosen_model(model_file)
-        found = f"Predicted by {one_line(name)} ({file}).\n{found}"
-    return found
+    return f"{by}{found}"
 
 
 def seen_column(
@@ -136,8 +133,34 @@ def _decided(
     """Columns of decisions about rows that were predicted."""
     if not task.classes:
         return point.apply(predictions[PREDICTION])
-    columns = [predictions[f"p_{name}"] for name in task.classes]
-    return point.apply(np.column_stack(columns), classes=task.values.tolist())
+    names, values = task.classes, dict(zip(task.classes, task.values.tolist(), strict=True))
+    if point.classes != tuple(range(len(names))):  # they have names
+        if {*map(str, point.classes)} != {*names}:
+            raise DomainDataError(
+                f"The operating point is about the classes {listed(point.classes)}, and the model "
+                f"predicts {listed(names)}."
+            )
+        names = tuple(map(str, point.classes))
+    columns = np.column_stack([predictions[f"p_{name}"] for name in names])
+    return point.apply(columns, classes=[values[name] for name in names])
+
+
+def _predicted_by(model_file: Path, point: OperatingPoint | None) -> str:
+    """Which model of a training this is; raises if the point is that of another one."""
+    folder = model_file if model_file.is_dir() else model_file.parent.parent
+    content = listed_files(folder)
+    if content is None:
+        return ""
+    with refusing_damaged(folder):
+        files, chosen = saved_models(content)
+    places = {name: folder / file for name, file in files.items()}
+    own = {place: name for name, place in places.items()}.get(model_file, chosen)
+    if point is not None and point.model in places and point.model != own:
+        raise SettingError(
+            f"The operating point is of the model {point.model!r}, and predictions would be of "
+            f"{own!r}: use {places[point.model]}."
+        )
+    return f"Predicted by {one_line(own)} ({places[own]}).\n" if model_file == folder else ""
 
 
 def _in_text(values: NDArray[Any]) -> NDArray[Any]:

@@ -23,7 +23,7 @@ from eqrm.tabular.references import measured_rows
 def required_of(text: str, task: Task) -> Requirement:
     """The requirement on the decisions of a task."""
     found = Requirement.of(text, LAC if task.classes else INTERVALS)
-    found.refuse_other_task(len(task.classes))
+    found.refuse_other_task(task.classes)
     return found
 
 
@@ -39,7 +39,7 @@ def rows_of(scores: Array, rows: EncodedPart, task: Task) -> Measured:
     else:
         unit = np.column_stack([np.zeros(len(labels)), np.ones(len(labels))])
         found = RowsOfPredictions(ids.astype(np.int32), np.abs(labels - scores), unit)
-    return Measured(risks, rows=found)
+    return Measured(risks, rows=found, classes=task.classes)
 
 
 def kept_of(

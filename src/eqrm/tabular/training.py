@@ -112,7 +112,9 @@ def train_prepared(
         given = scores[headline.chosen], compared.judged_rows, prepared.task, evaluation
         if prepared.test is not None and aside is not None:
             own = models[headline.chosen].estimator._checked_scores(prepared.test.matrix)
-            given = own, prepared.test, prepared.task, aside
+            # The model that is handed over may be fitted to these domains too.
+            of_other = replace(aside, cross_fitted=prepared.everything is not None)
+            given = own, prepared.test, prepared.task, of_other
         point = point_for(headline.chosen, *given, asked, plan.require)
     if prepared.test is None or prepared.everything is not None:
         progress("fitting the models to all domains")

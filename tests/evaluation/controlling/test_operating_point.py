@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 import eqrm
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, SettingError, TooFewDomainsError
 from eqrm.estimators import control_model
-from eqrm.evaluation.measuring.requirement import Requirement
+from eqrm.evaluation.measuring.requirement import ROUNDING, Requirement
 
 M, N = 60, 40
 Frame = pd.DataFrame
@@ -85,10 +85,10 @@ def test_the_setting_is_the_certificate_of_what_domains_need() -> None:
     frame = world()
     point = controlled(frame, "wrong <= 5%", predictions="p")
     found = eqrm.evaluate(frame, "p", "day", target="y", metric="wrong <= 5%")
-    assert found.certificate(0.9).bound == point.setting == point.bound.bound
+    assert found.certificate(0.9).bound == point.setting - ROUNDING == point.bound.bound
     assert point.met() == (found["p"].risks <= point.setting).sum() == point.bound.rank
     two = controlled(frame, "wrong <= 5%", predictions={"a": "p", "b": "q"})
-    assert two.models["a"].setting == found.certificate(0.9, 0.975).bound
+    assert two.models["a"].setting == found.certificate(0.9, 0.975).bound + ROUNDING
     assert two.model == "a"
     assert "counts the choice among 2 models" in two.sentence
 
@@ -194,7 +194,7 @@ def test_nested_and_dependent_domains_have_the_bounds_of_risks() -> None:
     found = eqrm.evaluate(
         frame, "p", "site", within="ward", target="y", metric="wrong <= 5%"
     ).certificate(0.9)
-    assert nested.setting == found.bound
+    assert nested.setting == found.bound + ROUNDING
     assert "new members" in nested.sentence
     frame["when"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(frame.day, "D")
     given = {"predictions": "p", "order": "when"}
@@ -305,3 +305,77 @@ def test_a_world_without_labels_of_a_class_meets_what_is_asked_of_it() -> None:
     true = controlled(frame, "missed <= 10%", predictions="p", true=True)
     assert (true.needed["p"].risks[:5] == 0.0).all()  # of no rows, nothing is known
     assert Requirement.of("missed <= 10%").shown(point.setting) in point.sentence
+
+
+def test_decisions_are_the_same_however_predictions_were_rounded_on_their_way() -> None:
+    """Whole groups of rows have one prediction, such as those of a tree: that which binds too."""
+    rate, rng = np.array([0.02, 0.12, 0.5, 0.7]), np.random.default_rng(1)
+    day, group = np.repeat(np.arange(M), 200), rng.integers(0, 4, M * 200)
+    y = (rng.random(len(day)) < rate[group]).astype(int)
+    p = rate[group]
+    single = p.astype(np.float32).astype(np.float64)
+    for require in ("wrong <= 3%", "missed <= 20%", "false alarms <= 20%"):
+        point = eqrm.control(y, p, day, require=require)
+        name = "positive" if "passed" not in point.apply(p) else "passed"
+        wanted = point.apply(p)[name]
+        others = (single, np.nextafter(p, 1.0), np.nextafter(p, 0.0))
+        for given in (*others, *(np.column_stack([1.0 - each, each]) for each in (p, *others))):
+            np.testing.assert_array_equal(point.apply(given)[name], wanted)
+    even = eqrm.control(y, p, day, require="wrong <= 30%")
+    assert even.apply([0.5])["answer"] == even.apply([[0.5, 0.5]])["answer"]
+    numbers = np.round(p + rng.normal(size=len(p)), 2)
+    point = eqrm.control(numbers, p, day, require="coverage >= 80%")
+    made = point.apply(p)
+    outside = (numbers < made["lower"]) | (numbers > made["upper"])
+    assert (np.bincount(day, outside) <= 40).sum() == point.met()
+
+
+def test_which_class_is_positive_is_known_or_refused(tmp_path: Path) -> None:
+    frame = world().drop(columns=["p_0", "p_1"])
+    for names, known in ((("no", "yes"), True), (("healthy", "cancer"), False)):
+        own = frame.assign(y=np.array(names)[frame.y])
+        own[f"p_{names[1]}"], own[f"p_{names[0]}"] = frame.p, 1.0 - frame.p
+        own.to_csv(tmp_path / "t.csv", index=False)
+        given = {"predictions": "p_{class}", "require": "missed <= 10%"}
+        if known:
+            point = controlled(str(tmp_path / "t.csv"), **given)
+            assert point.classes == names
+            assert point.setting == controlled(frame, "missed <= 10%", predictions="p").setting
+        else:
+            with pytest.raises(SettingError, match="which of the classes 'cancer' and 'healthy'"):
+                controlled(str(tmp_path / "t.csv"), **given)
+
+
+def test_answers_are_classes_of_the_model() -> None:
+    frame = world(domains=40)
+    frame["label"] = frame.y + 1
+    x = frame[["x", "z", "p"]]
+    fitted = LogisticRegression().fit(x, frame.label)
+    point = control_model(fitted, x, frame.label, frame.day, require="wrong <= 20%")
+    assert point.classes == (1, 2)
+    answers = point.apply(fitted.predict_proba(x))["answer"]
+    assert {each for each in answers if each is not None} == {1, 2}
+    other = LogisticRegression().fit(x, frame.label + (frame.x > 2))
+    with pytest.raises(SettingError, match="must know the same classes"):
+        control_model({"a": fitted, "b": other}, x, frame.label, frame.day, require="wrong <= 20%")
+    with pytest.raises(DomainDataError, match="look like predicted classes"):
+        controlled(frame.assign(p=(frame.p > 0.5) * 1.0), "missed <= 10%", predictions="p")
+
+
+def test_intervals_of_two_columns_of_an_array_and_bad_scales() -> None:
+    frame = world()
+    ends = frame[["low", "high"]].to_numpy()
+    point = eqrm.control(frame.z, ends, frame.day, require="coverage >= 80%")
+    assert point.ends
+    assert eqrm.control(frame.y, frame[["p_0", "p_1"]].to_numpy(), frame.day, require="wrong <= 9%")
+    with pytest.raises(DomainDataError, match="lower end not above the upper"):
+        point.apply(ends[:, ::-1])
+    scaled = controlled(frame, "coverage >= 90%", predictions="x", target="z", scale="wide")
+    for bad in (-frame.wide, frame.wide[:5], frame.wide * np.nan):
+        with pytest.raises(DomainDataError, match="the scale above 0"):
+            scaled.apply(frame.x, scale=bad)
+    column = frame[["wide"]].to_numpy()
+    np.testing.assert_array_equal(
+        scaled.apply(frame.x, scale=column)["lower"],
+        scaled.apply(frame.x, scale=frame.wide)["lower"],
+    )

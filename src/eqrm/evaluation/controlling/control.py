@@ -15,9 +15,10 @@ from eqrm.domains import NumberAsName
 from eqrm.errors import Setting
 from eqrm.evaluation.controlling.models import grids_of, point_of
 from eqrm.evaluation.controlling.operating_point import Asked, OperatingPoint
-from eqrm.evaluation.evaluate import measured_models
+from eqrm.evaluation.evaluate import are_labels, measured_models
 from eqrm.evaluation.evaluated_domains import Period, evaluated
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
+from eqrm.evaluation.measuring.from_arrays import stacked
 from eqrm.evaluation.measuring.measurement_spec import (
     Column,
     Columns,
@@ -25,6 +26,7 @@ from eqrm.evaluation.measuring.measurement_spec import (
     by_column,
     nested_domains,
 )
+from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.evaluation.measuring.requirement import (
     AMONG,
     INTERVALS,
@@ -90,7 +92,7 @@ def control(
     (0.859, 0.722, 59)
     """
     refuse_unknown(options, [*signature(control).parameters, *OPTIONS], "eqrm.control", "option")
-    if target is None and data is not None and predictions is not None:
+    if target is None and are_labels(data, predictions):
         data, target = None, data
     required = Requirement.of(require, score or _score(predictions))
     _refuse_together(required, true, within, losses, setting, (dependence, spells, recent))
@@ -126,7 +128,11 @@ def _score(predictions: Any) -> str:
     first: Any = next(iter(by_column(predictions).values()), None) if named else predictions
     if isinstance(first, str):
         return LAC if "{class}" in first else INTERVALS
-    return LAC if np.ndim(first) == 2 else INTERVALS
+    values = stacked(np.atleast_1d(in_memory(first)))
+    if values.ndim < 2:
+        return INTERVALS
+    ends = values.shape[1] == 2 and not np.allclose(as_numbers(values.sum(axis=1)), 1.0, atol=1e-3)
+    return INTERVALS if ends else LAC
 
 
 def _refuse_together(

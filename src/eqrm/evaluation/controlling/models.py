@@ -86,9 +86,12 @@ def point_of(
     models: Mapping[str, Measured | OfGrid], found: Evaluation, required: Requirement, asked: Asked
 ) -> OperatingPoint:
     """The operating point of models; ``found`` says which domains count."""
-    kind = _kind_of(next(iter(models.values())), required)
+    kinds = {name: _kind_of(name, model, required) for name, model in models.items()}
+    classes = {name: kind.get("classes", ()) for name, kind in kinds.items()}
+    if len({*classes.values()}) > 1:
+        raise DomainDataError(f"Models that are compared must predict the same classes: {classes}.")
     if required.kind != LOSS:
-        required.refuse_other_task(kind.get("classes", 0))
+        required.refuse_other_task(next(iter(classes.values())))
     allowed, most = required.allowed, np.inf if required.kind == LOSS else LARGEST
     limits = sorted({allowed, *(min(allowed * each, max(most, allowed)) for each in CURVE)})
     at, each = limits.index(allowed), asked.of_one(len(models))
@@ -103,7 +106,7 @@ def point_of(
     points = {}
     for name, need in needs.items():
         try:
-            settings = [float(each.bound(row, needed).bound) for row in need]
+            settings = [each.setting(required, row, needed) for row in need]
         except TooFewDomainsError as error:
             best = f" by the best of {len(models)} models" * (len(models) > 1)
             promised = f"No setting can be promised for {as_percent(asked.alpha)} of new domains"
@@ -127,7 +130,7 @@ def point_of(
         model=best,
         models=points,
         needed=needed,
-        **_kind_of(models[best], required),
+        **kinds[best],
     )
 
 
@@ -136,11 +139,17 @@ def _places(risks: MeasuredRisks, found: Evaluation) -> list[int]:
     return [place[str(name)] for name in found.domains]
 
 
-def _kind_of(model: Measured | OfGrid, required: Requirement) -> dict[str, Any]:
-    """What predictions are: how many classes; ends of intervals, and with a scale, or not."""
+def _kind_of(name: str, model: Measured | OfGrid, required: Requirement) -> dict[str, Any]:
+    """What predictions are: of which classes; ends of intervals, and with a scale, or not."""
     for part in model.parts:
         if required.numbers:
             base, unit = part.prediction.T
             return {"ends": bool(base.any()), "scaled": bool((unit != 1.0).any())}
-        return {"classes": 2 if part.prediction.ndim == 1 else int(part.prediction.shape[1])}
+        if np.isin(part.prediction, (0.0, 1.0)).all():
+            raise DomainDataError(
+                f"{name}: all predictions are 0 or 1, which look like predicted classes. Give "
+                "probabilities."
+            )
+        number = 2 if part.prediction.ndim == 1 else part.prediction.shape[1]
+        return {"classes": getattr(model, "classes", ()) or tuple(range(number))}
     return {}

@@ -27,17 +27,19 @@ from eqrm.evaluation.inference.comparison import Difference, paired_differences
 from eqrm.evaluation.inference.in_time.ordered import RecentBound, TimeBounds
 from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.inference.true_risk import rank_and_miss
-from eqrm.evaluation.measuring.metrics import as_numbers
+from eqrm.evaluation.measuring.metrics import as_numbers, single_column
 from eqrm.evaluation.measuring.requirement import (
     AMONG,
     LOSS,
     MISSED,
+    ROUNDING,
     WRONG,
     Array,
     Requirement,
     confidence_and_class,
     set_scores,
 )
+from eqrm.evaluation.measuring.unusable_rows import ENDS_IN_ORDER
 from eqrm.evaluation.presenting.plots import QUIET, given_or_new_axes, plain_label, shades
 from eqrm.evaluation.rounding import as_percent
 from eqrm.files.checked_json import read_checked_json, write_checked_json
@@ -82,6 +84,10 @@ class Asked:
         if self.recent is not None:
             return replace(self, alpha=1.0 - (1.0 - self.alpha) / models)
         return replace(self, confidence=1.0 - (1.0 - self.confidence) / models)
+
+    def setting(self, required: Requirement, needed: Array, found: Evaluation) -> float:
+        """The setting for decisions: that of the bound, or a little more cautious."""
+        return required.above(float(self.bound(needed, found).bound))
 
     def bound(self, needed: Array, found: Evaluation) -> Bound:
         """The setting that a share of new domains needs at most; ``found`` says who they are."""
@@ -138,8 +144,9 @@ class OperatingPoint:
 
     ``models`` are all that were compared, by name, ``model`` the one that keeps most.
     ``needed`` is the evaluation whose risks are the settings that the calibration domains need:
-    everything that bounds risks bounds them. ``classes`` is the number of classes, 0 of numbers,
-    of which ``ends`` and ``scaled`` say whether lower and upper ends, and a scale, are needed.
+    everything that bounds risks bounds them. ``classes`` are the names of classes in the order of
+    predictions, by default 0, 1, …; there are none of numbers, of which ``ends`` and ``scaled`` say
+    whether lower and upper ends, and a scale, are needed.
     """
 
     requirement: Requirement
@@ -147,7 +154,7 @@ class OperatingPoint:
     model: str
     models: Mapping[str, ModelPoint]
     needed: Evaluation
-    classes: int = 0
+    classes: tuple[Any, ...] = ()
     ends: bool = False
     scaled: bool = False
 
@@ -199,7 +206,7 @@ class OperatingPoint:
         For "wrong": ``passed`` and the ``answer`` (None where a row is passed on). For coverage of
         classes the ``set`` of each row, as a tuple; of numbers ``lower`` and ``upper``, for which
         ``scale`` holds the unit of each row if there was one. For "missed" and "false alarms":
-        ``positive``. ``classes`` are names of classes, by default 0, 1, …
+        ``positive``. ``classes`` are names of classes, by default those of the point.
         """
         how, given = self.requirement, in_memory(predictions)
         if how.kind == LOSS:
@@ -222,11 +229,16 @@ class OperatingPoint:
                     f"with{'' if self.scaled else 'out'} a scale: give the same kind of predictions"
                     f"{', and scale' * self.scaled}."
                 )
-            unit = 1.0 if scale is None else as_numbers(in_memory(scale))
+            low, high, unit = both[:, 0], both[:, -1], np.ones(len(both))
+            if scale is not None:
+                unit = as_numbers(single_column(in_memory(scale)))
+            if unit.shape != low.shape or not ((unit > 0.0) & (low <= high)).all():
+                raise DomainDataError(f"In every row {ENDS_IN_ORDER}.")
             wide = self.setting * unit
-            return {"lower": both[:, 0] - wide, "upper": both[:, -1] + wide}
-        self._refuse_other_classes(values)
-        names = np.array(classes if classes is not None else range(self.classes), dtype=object)
+            wide += ROUNDING * (np.maximum(np.abs(low), np.abs(high)) + np.abs(wide))
+            return {"lower": low - wide, "upper": high + wide}
+        names = np.array(self.classes if classes is None else classes, dtype=object)
+        self._refuse_other_classes(values, len(names))
         if how.kind in (WRONG, AMONG):
             confidence, guess = confidence_and_class(values)
             answer, passed = names[guess], confidence <= self.setting
@@ -241,13 +253,14 @@ class OperatingPoint:
         found = score >= -self.setting if how.kind == MISSED else score > self.setting
         return {"positive": found}
 
-    def _refuse_other_classes(self, values: Array) -> None:
-        given = 2 if values.ndim == 1 else values.shape[1]
+    def _refuse_other_classes(self, values: Array, named: int) -> None:
+        given, known = 2 if values.ndim == 1 else values.shape[1], len(self.classes)
         outside = ~((values >= 0.0) & (values <= 1.0))
-        if given != self.classes or outside.any():
+        if {given, named} != {known} or outside.any():
             raise DomainDataError(
-                f"The point was computed on probabilities of {self.classes} classes, from 0 to 1; "
-                f"these are of {given}, from {values.min():.4g} to {values.max():.4g}."
+                f"The point was computed on probabilities of {known} classes, from 0 to 1; these "
+                f"are of {given}, with {named} names, from {values.min():.4g} to "
+                f"{values.max():.4g}."
             )
 
     @property
@@ -306,6 +319,8 @@ class OperatingPoint:
             numbers = how.kept_shown(each.mean), how.shown(each.setting)
             rows.append([one_line(name), *numbers, f"{self.met(name)} of {most}", told])
         rows[0].append("difference" if differences else "")
+        if how.kind == LOSS:  # what is kept is the setting
+            rows = [[row[0], *row[2:]] for row in rows]
         return "\n\n".join(
             [wrapped(self.advice, self.statement), aligned(rows), wrapped(*self._notes)]
         )
@@ -365,6 +380,7 @@ class OperatingPoint:
         """The reverse of :meth:`to_dict`; settings that do not follow from it are refused."""
         try:
             given = {name: content[name] for name in STATED} | {
+                "classes": tuple(content["classes"]),
                 "requirement": read_as(Requirement, content["requirement"]),
                 "asked": read_as(Asked, content["asked"]),
                 "models": {k: read_as(ModelPoint, v) for k, v in content["models"].items()},
@@ -375,7 +391,7 @@ class OperatingPoint:
             whole &= made.models.keys() == needed.models.keys() and made.model in made.models
             for name, each in made.models.items() if whole else ():
                 whole &= len(each.kept) == len(needed.domains)
-                whole &= each.setting == made._bound_of(name).bound
+                whole &= each.setting == made.requirement.above(made._bound_of(name).bound)
         except (EqrmError, AttributeError, LookupError, TypeError, ValueError):
             whole = False
         if not whole:

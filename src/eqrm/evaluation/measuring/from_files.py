@@ -74,7 +74,9 @@ def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> d
         if labels is not None and int(risks.counts.sum()) * len(columns) <= spec.most_rows:
             rows = PredictionTable(table, names, column, grouped).all_rows()
         again = partial(_reread, spec, names, column, grouped, table.files)
-        found[name] = Measured(risks, column.expected.several, labels, rows, reread=again)
+        classes = tuple(column.expected.classes or ())
+        several = column.expected.several
+        found[name] = Measured(risks, several, labels, rows, reread=again, classes=classes)
     return found
 
 

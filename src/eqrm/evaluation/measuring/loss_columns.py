@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqrm.data.tables.files import TableFiles, quoted
+from eqrm.domains import name_order
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.measuring.measurement_spec import (
     Columns,
@@ -139,9 +140,8 @@ def _interval(
             f"{Setting('predictions', 'LOWER:UPPER')}."
         )
     y, low, high = (as_double(table, each) for each in (spec.target, *ends))
-    both = f"{y} IN (0, 1) AND {low} BETWEEN 0 AND 1 AND {high} BETWEEN 0 AND 1"
-    ((of_labels,),) = table.run(f"SELECT bool_and({both}) FROM {table.source}").fetchall()
-    refuse_probabilities(name, of_labels)
+    few = f"SELECT count(DISTINCT {y}) = 2 AND count(*) >= 20 FROM {table.source}"
+    refuse_probabilities(name, table.run(few).fetchall()[0][0])
     unit = "CAST(1 AS DOUBLE)" if spec.scale is None else as_double(table, spec.scale)
     away = f"greatest({low} - {y}, {y} - {high}) / {unit}"
     inputs = {
@@ -180,7 +180,7 @@ def template_columns(table: TableFiles, template: str, mark: str, least: int) ->
             f"{template!r} matches {counted(len(found), 'column')} of {table.files[0].name}, but "
             f"at least {needed} needed. Columns: {listed(list(table.types), most=20)}."
         )
-    return found
+    return dict(sorted(found.items(), key=lambda item: name_order(item[0])))
 
 
 def is_probability(table: TableFiles, column: str) -> bool:

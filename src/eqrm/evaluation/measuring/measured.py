@@ -116,6 +116,8 @@ class Measured:
     reread: Callable[[], Iterator[RowsOfPredictions]] | None = None
     """The rows of whole domains at a time, where there are too many to keep."""
     of_sets: Callable[[Sequence[Name]], DomainMetric] | None = None
+    classes: tuple[Any, ...] = ()
+    """The names of classes, where predictions have them."""
 
     @property
     def parts(self) -> Iterator[RowsOfPredictions]:

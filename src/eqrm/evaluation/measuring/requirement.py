@@ -40,6 +40,11 @@ NEVER = 1e150
 """The setting of intervals that no domain reaches; its square is still a number."""
 SLACK = 1e-9
 """On limit × rows, so that 0.29 × 100 allows 29."""
+ROUNDING = 1e-6
+"""How much more cautious than its bound a setting is: predictions may be rounded on their way."""
+POSITIVE = {"1": ("0", "-1"), "true": ("false",), "yes": ("no",), "y": ("n",)}
+POSITIVE |= {"positive": ("negative",)}
+"""Classes that are positive, and what the other one is then called."""
 _FORM = re.compile(
     r"\s*([a-z ]+?)\s*(<=|>=|≤|≥)\s*(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)\s*(%?)\s*"
     r"(?:\((lac|aps|intervals)\))?\s*"
@@ -121,7 +126,9 @@ class Requirement:
     def text(self) -> str:
         """As it may be typed, with all that :meth:`of` needs."""
         sign = ">=" if self.kind == COVERAGE else "<="
-        limit = f"{self.limit:.12g}" if self.kind == LOSS else as_percent(self.limit)
+        share = as_percent(self.limit)
+        exact = self.kind != LOSS and Requirement.of(f"{WRONG} <= {share}").limit == self.limit
+        limit = share if exact else repr(float(self.limit))
         return f"{self.kind} {sign} {limit}" + f" ({self.score})" * bool(self.score)
 
     @property
@@ -148,15 +155,22 @@ class Requirement:
         share = as_percent(round(self.allowed, 12))
         return f"at most {share} of {self.how.lost}{ending * (self.kind == AMONG)}"
 
-    def refuse_other_task(self, classes: int) -> None:
-        """Raise where predictions are of another kind; ``classes`` is 0 of numbers."""
-        of_numbers, two = self.numbers or self.kind == LOSS, (MISSED, ALARMS)
-        if self.kind == LOSS or of_numbers != (classes == 0) or (self.kind in two and classes > 2):
-            kind = f"{classes} classes" if classes else "numbers"
+    def refuse_other_task(self, classes: Sequence[Any]) -> None:
+        """Raise where predictions are of another kind; there are no ``classes`` of numbers."""
+        number, two = len(classes), self.kind in (MISSED, ALARMS)
+        if self.kind == LOSS or self.numbers != (number == 0) or (two and number > 2):
+            kind = f"{number} classes" if number else "numbers"
             raise SettingError(
                 f"{self.text!r} does not apply to predictions of {kind}. For numbers require "
                 "'coverage >= 90%'; for classes the same of sets, or 'wrong <= 5%'; 'missed' and "
                 "'false alarms' are for two classes."
+            )
+        first, last = (str(each).lower().removesuffix(".0") for each in classes[:2] or ("", ""))
+        if two and first not in POSITIVE.get(last, ()):
+            raise SettingError(
+                f"{self.kind!r} is about positives, and which of the classes {classes[0]!r} and "
+                f"{classes[1]!r} is the positive one is not known. Code the target as 0 and 1, or "
+                "as no and yes."
             )
 
     def needed(
@@ -223,6 +237,11 @@ class Requirement:
         sums = np.bincount(rows.domain[known], found[known], domains)
         return np.where(held > 0, sums / np.maximum(held, 1), np.nan)
 
+    def above(self, bound: float) -> float:
+        """The setting for a bound: a little more cautious, so that rounding changes no decision."""
+        kept = self.numbers or self.kind == LOSS or bound <= self.how.lowest
+        return bound if kept else bound + ROUNDING
+
     def shown(self, setting: float) -> str:
         """A setting as the number that decisions are made with."""
         if self.score == LAC or self.kind == MISSED:  # never more than the number itself
@@ -269,23 +288,25 @@ def _ranked(ids: NDArray[np.int32], values: Array, domains: int) -> tuple[NDArra
 
 def _of_classes(predictions: Array) -> Array:
     """Probabilities (n, K) of all classes."""
-    if predictions.ndim == 2:
-        return predictions
-    return np.column_stack([1.0 - predictions, predictions])
+    second = _of_second(predictions)
+    return second if second.ndim == 2 else np.column_stack([1.0 - second, second])
 
 
 def _as_numbers(values: NDArray[Any]) -> Array:
     return values.astype(np.float64)
 
 
-def _of_positive(predictions: Array) -> Array:
-    return predictions[:, 1] if predictions.ndim == 2 else predictions
+def _of_second(predictions: Array) -> Array:
+    """The probability of the second of two classes; of more classes all."""
+    two = predictions.ndim == 2 and predictions.shape[1] == 2
+    return predictions[:, 1] if two else predictions
 
 
 def confidence_and_class(predictions: Array) -> tuple[Array, NDArray[np.int64]]:
     """The largest probability of each row, and its class."""
-    if predictions.ndim == 1:
-        return np.maximum(predictions, 1.0 - predictions), (predictions >= 0.5).astype(np.int64)
+    second = _of_second(predictions)
+    if second.ndim == 1:
+        return np.maximum(second, 1.0 - second), (second >= 0.5).astype(np.int64)
     return predictions.max(axis=1), predictions.argmax(axis=1)
 
 
@@ -339,14 +360,14 @@ KINDS = {
         "make intervals wider by {} units on each side",
     ),
     MISSED: Kind(
-        lambda y, p: (np.where(y == 1.0, -_of_positive(p), -np.inf), y),
-        lambda _, p, at: _as_numbers(_of_positive(p) >= -at),
+        lambda y, p: (np.where(y == 1.0, -_of_second(p), -np.inf), y),
+        lambda _, p, at: _as_numbers(_of_second(p) >= -at),
         *("called positive", False, -1.0, 0.0, "the positives missed"),
         "call rows positive from a probability of {}",
     ),
     ALARMS: Kind(
-        lambda y, p: (np.where(y == 0.0, _of_positive(p), -np.inf), 1.0 - y),
-        lambda y, p, at: np.where(y == 1.0, _of_positive(p) > at, np.nan),
+        lambda y, p: (np.where(y == 0.0, _of_second(p), -np.inf), 1.0 - y),
+        lambda y, p, at: np.where(y == 1.0, _of_second(p) > at, np.nan),
         *("positives found", True, 0.0, 1.0, "the negatives called positive"),
         "call rows positive above a probability of {}",
     ),

@@ -118,11 +118,11 @@ def refuse_if_never_right(model: str, risks: MeasuredRisks, expected: Expected) 
 
 
 def refuse_probabilities(model: str, found: object) -> None:
-    """Raise where intervals would be made around probabilities of the labels 0 and 1."""
+    """Raise where intervals would be made around predictions of two classes."""
     if found:
         raise DomainDataError(
-            f"{model}: labels are 0 and 1 and predictions are probabilities, around which "
-            "intervals make no sense. Require 'wrong <= 10%', or give a probability of each class "
+            f"{model}: labels have two values only, like classes, around which intervals make no "
+            "sense. Require 'wrong <= 10%', or give a probability of each class "
             f"({Setting('predictions', 'p_{class}')}) for sets of classes."
         )
 

@@ -36,7 +36,7 @@ from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import METRICS, loss_in_words
-from eqrm.evaluation.measuring.requirement import Requirement
+from eqrm.evaluation.measuring.requirement import LOSS, Requirement
 from eqrm.evaluation.parts import fingerprint
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
@@ -220,13 +220,19 @@ def certificate_to_watch(
             f"without {Setting('within')}."
         )
     own = [name for name in ("alpha", "confidence", "dependence") if name in given.said]
-    if own and "dependence" in known:
+    if own and "setting" in known:
         raise SettingError(
             f"The operating point in {path} was computed for its own level: leave out "
             f"{', '.join(str(Setting(each)) for each in own)}, or compute another point."
         )
+    if known.get("numbers") and given.prediction and known["ends"] != (":" in given.prediction):
+        raise SettingError(
+            f"The operating point in {path} was computed on "
+            f"{'LOWER:UPPER, the ends of intervals' if known['ends'] else 'predicted numbers'}: "
+            f"give {Setting('prediction')} the same kind of columns, not those of decisions."
+        )
     name = _chosen(evaluation, given.model, usual, path)
-    asked = {**USUAL, **known, **{k: v for k, v in given.said.items() if k in USUAL}}
+    asked = {k: given.said.get(k, known.get(k, usual)) for k, usual in USUAL.items()}
     settings = replace(given.completed(evaluation), model=name)
     measured, dependence = evaluation[name], asked["dependence"]
     times = _times(evaluation, settings)
@@ -244,7 +250,8 @@ def certificate_to_watch(
         places.sort(key=times.__getitem__)
     risks = tuple(float(measured.risks[place]) for place in places)
     found = quantile_bound(risks, asked["alpha"], asked["confidence"], dependence)
-    found = replace(found, proven=not evaluation.cross_fitted)
+    bound = known.get("setting", found.bound)
+    found = replace(found, bound=bound, proven=not evaluation.cross_fitted)
     return WatchedCertificate(
         certificate=found,
         settings=replace(settings, **{**asked, "alpha": found.alpha}),
@@ -288,13 +295,16 @@ def _read(path: Path) -> tuple[Evaluation, dict[str, Any]]:
 def _of_point(point: OperatingPoint) -> tuple[Evaluation, dict[str, Any]]:
     """The settings that domains need by the model that was chosen, and what was asked."""
     asked = point.asked.of_one(len(point.models))
-    if asked.true or asked.spells or asked.recent is not None or point.scaled:
+    own = point.requirement.kind == LOSS
+    if asked.true or asked.spells or asked.recent is not None or point.scaled or own:
         raise SettingError(
             "A watch takes operating points for the measured share of independent or k-dependent "
-            "domains, without a scale: compute one without true, spells, recent and scale."
+            "domains, without a scale: compute one without true, spells, recent and scale. What "
+            "'loss <= …' promises is watched as the loss itself, by a certificate."
         )
     found = replace(point.needed, models={point.model: point.needed[point.model]})
-    known = {"alpha": Level(asked.alpha), "confidence": asked.confidence}
+    known = {"alpha": Level(asked.alpha), "confidence": asked.confidence, "ends": point.ends}
+    known |= {"setting": point.setting, "numbers": point.requirement.numbers}
     return found, {**known, "dependence": asked.dependence or 0}
 
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from eqrm import Evaluation
 from eqrm.domains import SEPARATOR, DomainKey
 from eqrm.evaluation import Certificate
-from eqrm.evaluation.controlling.models import OfGrid
+from eqrm.evaluation.controlling.control import OfGrid
 from eqrm.evaluation.controlling.operating_point import Asked
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.true_risk import rank_and_miss

@@ -8,7 +8,7 @@ import numpy as np
 
 from eqrm.data.tables.preprocessor import Task
 from eqrm.errors import TooFewDomainsError
-from eqrm.evaluation.controlling.models import point_of
+from eqrm.evaluation.controlling.control import point_of
 from eqrm.evaluation.controlling.operating_point import Asked, OperatingPoint
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.measuring.measured import Measured

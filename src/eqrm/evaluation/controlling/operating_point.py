@@ -28,17 +28,7 @@ from eqrm.evaluation.inference.in_time.ordered import RecentBound, TimeBounds
 from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.inference.true_risk import rank_and_miss
 from eqrm.evaluation.measuring.metrics import as_numbers, single_column
-from eqrm.evaluation.measuring.requirement import (
-    AMONG,
-    LOSS,
-    MISSED,
-    ROUNDING,
-    WRONG,
-    Array,
-    Requirement,
-    confidence_and_class,
-    set_scores,
-)
+from eqrm.evaluation.measuring.requirement import AMONG, LOSS, ROUNDING, Array, Requirement
 from eqrm.evaluation.measuring.unusable_rows import ENDS_IN_ORDER
 from eqrm.evaluation.presenting.plots import QUIET, given_or_new_axes, plain_label, shades
 from eqrm.evaluation.rounding import as_percent
@@ -239,19 +229,7 @@ class OperatingPoint:
             return {"lower": low - wide, "upper": high + wide}
         names = np.array(self.classes if classes is None else classes, dtype=object)
         self._refuse_other_classes(values, len(names))
-        if how.kind in (WRONG, AMONG):
-            confidence, guess = confidence_and_class(values)
-            answer, passed = names[guess], confidence <= self.setting
-            answer[passed] = None
-            return {"answer": answer, "passed": passed}
-        if how.score:
-            inside = set_scores(values, how.score) <= self.setting
-            found = np.empty(len(inside), dtype=object)
-            found[:] = [tuple(names[row].tolist()) for row in inside]
-            return {"set": found}
-        score = values[:, 1] if values.ndim == 2 else values
-        found = score >= -self.setting if how.kind == MISSED else score > self.setting
-        return {"positive": found}
+        return how.decided(values, self.setting, names)
 
     def _refuse_other_classes(self, values: Array, named: int) -> None:
         given, known = 2 if values.ndim == 1 else values.shape[1], len(self.classes)

@@ -237,6 +237,23 @@ class Requirement:
         sums = np.bincount(rows.domain[known], found[known], domains)
         return np.where(held > 0, sums / np.maximum(held, 1), np.nan)
 
+    def decided(
+        self, predictions: Array, setting: float, names: NDArray[Any]
+    ) -> dict[str, NDArray[Any]]:
+        """Decisions about rows, from probabilities of classes that have ``names`` (K,)."""
+        if self.kind in (WRONG, AMONG):
+            confidence, guess = confidence_and_class(predictions)
+            answer, passed = names[guess], confidence <= setting
+            answer[passed] = None
+            return {"answer": answer, "passed": passed}
+        if self.score:
+            inside = set_scores(predictions, self.score) <= setting
+            found = np.empty(len(inside), dtype=object)
+            found[:] = [tuple(names[row].tolist()) for row in inside]
+            return {"set": found}
+        score = _of_second(predictions)
+        return {"positive": score >= -setting if self.kind == MISSED else score > setting}
+
     def above(self, bound: float) -> float:
         """The setting for a bound: a little more cautious, so that rounding changes no decision."""
         kept = self.numbers or self.kind == LOSS or bound <= self.how.lowest

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from eqrm.checks import (
     CONFIDENCE,
     NON_NEGATIVE_INTEGER,
     OPEN_FRACTION,
-    Problems,
     are_numbers,
     check_all,
     one_of,
     optional,
 )
-from eqrm.data.tables.files import find_files
 from eqrm.data.times import Times, as_times
 from eqrm.domains import Name
 from eqrm.errors import DataFileError, DomainDataError, EqrmError, Setting, SettingError
 from eqrm.evaluation.controlling.operating_point import FORMAT as POINT
 from eqrm.evaluation.controlling.operating_point import OperatingPoint
-from eqrm.evaluation.evaluate import measured_models
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.certificates import Certificate, quantile_bound
 from eqrm.evaluation.inference.exchangeability import order_test
@@ -34,10 +29,8 @@ from eqrm.evaluation.inference.in_time.evidence import FEWEST_REFERENCES
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
 from eqrm.evaluation.inference.in_time.watch import Watch
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
-from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.measuring.metrics import METRICS, loss_in_words
 from eqrm.evaluation.measuring.requirement import LOSS, Requirement
-from eqrm.evaluation.parts import fingerprint
 from eqrm.files.checked_json import parsed_json
 from eqrm.files.reading import regular_file
 from eqrm.level import Level
@@ -46,8 +39,6 @@ from eqrm.text import did_you_mean
 USUAL = {"alpha": 0.9, "confidence": 0.95, "delta": 0.05, "dependence": 0}
 GIVEN_LOSS = "loss"
 """What an evaluation calls its loss where losses were given, and not computed."""
-SHORT = 16
-"""Digits of a file's fingerprint that the state keeps for every domain in it."""
 Time = str | int | float
 """When a domain was, ready for JSON: dates as strings of one length. Both are compared as is."""
 
@@ -225,11 +216,11 @@ def certificate_to_watch(
             f"The operating point in {path} was computed for its own level: leave out "
             f"{', '.join(str(Setting(each)) for each in own)}, or compute another point."
         )
-    if known.get("numbers") and given.prediction and known["ends"] != (":" in given.prediction):
+    if known.get("ends") not in (None, ":" in str(given.prediction)):
         raise SettingError(
-            f"The operating point in {path} was computed on "
-            f"{'LOWER:UPPER, the ends of intervals' if known['ends'] else 'predicted numbers'}: "
-            f"give {Setting('prediction')} the same kind of columns, not those of decisions."
+            f"The operating point in {path} was computed on {'LOWER:UPPER' * known['ends']}"
+            f"{'predicted numbers' * (not known['ends'])}: {Setting('prediction')} must name the "
+            "same kind of columns, not those of decisions."
         )
     name = _chosen(evaluation, given.model, usual, path)
     asked = {k: given.said.get(k, known.get(k, usual)) for k, usual in USUAL.items()}
@@ -303,9 +294,9 @@ def _of_point(point: OperatingPoint) -> tuple[Evaluation, dict[str, Any]]:
             "'loss <= …' promises is watched as the loss itself, by a certificate."
         )
     found = replace(point.needed, models={point.model: point.needed[point.model]})
-    known = {"alpha": Level(asked.alpha), "confidence": asked.confidence, "ends": point.ends}
-    known |= {"setting": point.setting, "numbers": point.requirement.numbers}
-    return found, {**known, "dependence": asked.dependence or 0}
+    known = {"alpha": Level(asked.alpha), "confidence": asked.confidence, "setting": point.setting}
+    ends = point.ends if point.requirement.numbers else None
+    return found, {**known, "dependence": asked.dependence or 0, "ends": ends}
 
 
 def _chosen(evaluation: Evaluation, model: str | None, usual: str | None, path: Path) -> str:
@@ -364,50 +355,3 @@ class Arrival:
     source: str
     file: str
     seen: bool = False
-
-
-def read_arrivals(patterns: Sequence[str], settings: WatchSettings) -> list[Arrival]:
-    """The domains in CSV and Parquet files, patterns or folders; all problems are one error."""
-    problems, found = Problems(), list[Arrival]()
-    paths: dict[Path, None] = {}
-    for pattern in patterns:
-        with problems.noted():
-            paths |= dict.fromkeys(find_files([pattern]))
-    for path in paths:
-        with problems.noted(path.name):
-            found += _of_file(path, settings)
-    if problems:
-        raise DomainDataError(" ".join(problems))
-    return found
-
-
-def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
-    model, names = str(settings.model), settings.domain or ()
-    measured: dict[str, Any] = {"losses": {model: settings.loss}}
-    if settings.loss is None:
-        measured = {"target": settings.target, "predictions": {model: settings.prediction}}
-        measured |= {"metric": settings.metric, "clip": settings.clip}
-    order = None if names == (settings.order,) else settings.order
-    # One thread, so that sums are added up in the same order every time.
-    spec = MeasurementSpec(list(names), **measured, order=order, part=True, threads=1)
-    found = measured_models([path], spec)[model]
-    if spec.requirement is not None:
-        found = found.by_requirement(spec.requirement)
-    risks, facts = found.risks, found.facts
-    if facts.began is None:
-        times = as_times(
-            list(risks.domains), "The domains", f"Name the column of time ({Setting('order')})."
-        )
-    else:
-        times = np.array([facts.began[str(name)] for name in risks.domains])
-    seen, source = facts.seen or (), fingerprint(path)[:SHORT]
-    return [
-        Arrival(name, time, n, risk, source, path.name, str(name) in seen)
-        for name, time, n, risk in zip(
-            risks.domains,
-            plain_times(times),
-            risks.counts.tolist(),
-            risks.risks.tolist(),
-            strict=True,
-        )
-    ]

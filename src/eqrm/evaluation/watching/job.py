@@ -8,16 +8,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import one_of
+import numpy as np
+
+from eqrm.checks import Problems, one_of
+from eqrm.data.tables.files import find_files
+from eqrm.data.times import as_times
 from eqrm.errors import DomainDataError, Setting, SettingError
+from eqrm.evaluation.evaluate import measured_models
 from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
+from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
+from eqrm.evaluation.parts import fingerprint
 from eqrm.evaluation.presenting.report.page import assembled_page
 from eqrm.evaluation.rounding import as_percent, rounded_up, significant
 from eqrm.evaluation.watching.claim import (
+    Arrival,
     WatchedCertificate,
     WatchSettings,
     certificate_to_watch,
-    read_arrivals,
+    plain_times,
 )
 from eqrm.evaluation.watching.state import ALL, EARLIER, LEFT_OUT, Record, WatchState
 from eqrm.evaluation.watching.state_file import locked, read_state, write_state
@@ -29,6 +37,8 @@ MOST_MISSES = 10
 """Domains above the bound that are listed, the latest ones."""
 MOST_DRAWN, MOST_LISTED = 2000, 500
 """New domains in the pictures and in the table of the page; certified ones count extra."""
+SHORT = 16
+"""Digits of a file's fingerprint that the state keeps for every domain in it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +239,53 @@ def _about_small_domains(found: WatchOutcome) -> Iterator[str]:
             f"allows for: {listed(small)}. Leave a domain whose rows are not all there yet for "
             f"later: {Setting('complete', EARLIER)}."
         )
+
+
+def read_arrivals(patterns: Sequence[str], settings: WatchSettings) -> list[Arrival]:
+    """The domains in CSV and Parquet files, patterns or folders; all problems are one error."""
+    problems, found = Problems(), list[Arrival]()
+    paths: dict[Path, None] = {}
+    for pattern in patterns:
+        with problems.noted():
+            paths |= dict.fromkeys(find_files([pattern]))
+    for path in paths:
+        with problems.noted(path.name):
+            found += _of_file(path, settings)
+    if problems:
+        raise DomainDataError(" ".join(problems))
+    return found
+
+
+def _of_file(path: Path, settings: WatchSettings) -> list[Arrival]:
+    model, names = str(settings.model), settings.domain or ()
+    measured: dict[str, Any] = {"losses": {model: settings.loss}}
+    if settings.loss is None:
+        measured = {"target": settings.target, "predictions": {model: settings.prediction}}
+        measured |= {"metric": settings.metric, "clip": settings.clip}
+    order = None if names == (settings.order,) else settings.order
+    # One thread, so that sums are added up in the same order every time.
+    spec = MeasurementSpec(list(names), **measured, order=order, part=True, threads=1)
+    found = measured_models([path], spec)[model]
+    if spec.requirement is not None:
+        found = found.by_requirement(spec.requirement)
+    risks, facts = found.risks, found.facts
+    if facts.began is None:
+        times = as_times(
+            list(risks.domains), "The domains", f"Name the column of time ({Setting('order')})."
+        )
+    else:
+        times = np.array([facts.began[str(name)] for name in risks.domains])
+    seen, source = facts.seen or (), fingerprint(path)[:SHORT]
+    return [
+        Arrival(name, time, n, risk, source, path.name, str(name) in seen)
+        for name, time, n, risk in zip(
+            risks.domains,
+            plain_times(times),
+            risks.counts.tolist(),
+            risks.risks.tolist(),
+            strict=True,
+        )
+    ]
 
 
 def write_watch_page(state: WatchState, path: Path, command: str) -> None:

@@ -171,14 +171,12 @@ class Recalibrated(DomainEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row (n,), or a number."""
-        found: NDArray[Any] = self._as.predict(self, X)
-        return found
+        return np.asarray(self._as.predict(self, X))
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The corrected probability of each class (n, K), in the order of ``classes_``."""
-        found: Array = self._as.predict_proba(self, X)
-        return found
+        return np.asarray(self._as.predict_proba(self, X))
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
@@ -235,12 +233,10 @@ class Recalibrated(DomainEstimator):
         return found
 
     def _known_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self._as._known_target(self, y)
-        return found
+        return np.asarray(self._as._known_target(self, y))
 
     def _losses_of(self, scores: Array, target: NDArray[Any]) -> Array:  # type: ignore[override]
-        found: Array = self._as._losses_of(scores, target)
-        return found
+        return np.asarray(self._as._losses_of(scores, target))
 
     def _checked_scores(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -155,8 +155,7 @@ class LevelChoice(RisksByLevel):
     @cached_property
     def shares(self) -> Array:
         """The share of domains within the required risk, for each level (L,)."""
-        found: Array = (self.risks <= self.risk).mean(axis=1)
-        return found
+        return np.asarray((self.risks <= self.risk).mean(axis=1))
 
     @cached_property
     def bounds(self) -> Array | None:

@@ -6,8 +6,6 @@ and how many domains are present. One program does the work, in float64.
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 import triton
 import triton.language as tl
@@ -164,13 +162,6 @@ def _worst_share(  # type: ignore[no-untyped-def]
 # fmt: on
 
 
-@cache
-def _shape_of(size: int) -> tuple[int, int]:
-    """The block and the number of warps."""
-    block = min(LARGEST_BLOCK, max(32, triton.next_power_of_2(size)))
-    return block, max(1, min(8, block // 128))
-
-
 _means, _weighted, _worst = map(Launcher, (_mean_and_variance, _followed_weights, _worst_share))
 
 
@@ -186,7 +177,8 @@ def _launched(
 ) -> tuple[Tensor, Tensor]:
     """Value and slopes, from one program with a number and a constant."""
     value, slopes = totals.new_empty((), dtype=dtype), totals.new_empty(size, dtype=dtype)
-    block, warps = _shape_of(size)
+    block = min(LARGEST_BLOCK, max(32, triton.next_power_of_2(size)))
+    warps = max(1, min(8, block // 128))
     tensors = (totals, *weights, value, slopes)
     launch(1, tensors, (size, bits_of(number)), (constant, min(largest, block)), warps)
     return value, slopes

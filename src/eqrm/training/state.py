@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,15 @@ from eqrm.training.processes import rank
 from eqrm.training.training_settings import EarlyStopping, TrainingSettings
 
 
+@dataclass(eq=False)
 class StoppingWatch:
     """The best evaluation so far, its weights, and how long ago it was."""
 
-    def __init__(self, rule: EarlyStopping) -> None:
-        self.rule = rule
-        self.best = math.inf
-        self.best_step = -1
-        self.waited = 0
-        self.weights: dict[str, Tensor] = {}
+    rule: EarlyStopping
+    best: float = math.inf
+    best_step: int = -1
+    waited: int = 0
+    weights: dict[str, Tensor] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
@@ -52,6 +53,7 @@ class StoppingWatch:
         self.weights = dict(state["weights"])
 
 
+@dataclass(eq=False)
 class TrainingState:
     """Predictor, objective, optimizers, sampler, averages and counters of a run.
 
@@ -59,27 +61,21 @@ class TrainingState:
     its first batch), ``erm_norm`` the norm of ERM's gradient at the first step, where it is needed.
     """
 
-    def __init__(
-        self,
-        predictor: Predictor,
-        phases: Phases,
-        batches: Batches,
-        num_domains: int,
-        settings: TrainingSettings,
-    ) -> None:
-        self.predictor = predictor
-        self.phases = phases
-        self.batches = batches
-        self.num_domains = num_domains
-        self.settings = settings
-        rule = settings.early_stopping
+    predictor: Predictor
+    phases: Phases
+    batches: Batches
+    num_domains: int
+    settings: TrainingSettings
+    average: WeightAverage | None = None
+    optimizers: Optimizers | None = None
+    divisor: float | None = None
+    erm_norm: float | None = None
+    step: int = 0
+    phase: int = -1
+
+    def __post_init__(self) -> None:
+        rule = self.settings.early_stopping
         self.stopping = None if rule is None else StoppingWatch(rule)
-        self.average: WeightAverage | None = None
-        self.optimizers: Optimizers | None = None
-        self.divisor: float | None = None
-        self.erm_norm: float | None = None
-        self.step = 0
-        self.phase = -1
 
     @property
     def objective(self) -> Objective:

@@ -298,6 +298,7 @@ class RiskFrontier:
         return f"risk on {len(part.domains)} {title} (* = best)\n{table}"
 
 
+@dataclass(eq=False, repr=False)
 class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     """Fits a grid of levels, each from its neighbour's solution: the risk-robustness frontier.
 
@@ -313,11 +314,8 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     a table, and ``frontier_.trained_for(0.9)`` one of the predictors.
     """
 
-    def __init__(
-        self, estimator: Any = None, alpha: Sequence[Level | float | str | None] = LEVELS
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
+    estimator: Any = None
+    alpha: Sequence[Level | float | str | None] = LEVELS
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
         """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.

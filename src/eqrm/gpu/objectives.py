@@ -1,6 +1,6 @@
 """Objectives of sums of losses on a GPU: value and slopes in one kernel launch.
 
-Each takes what :func:`eqrm.gpu.means.add_up` gives: sums of losses (m,), numbers of examples (m,)
+Each takes what :func:`eqrm.gpu.risks.add_up` gives: sums of losses (m,), numbers of examples (m,)
 and how many domains are present. One program does the work, in float64.
 """
 
@@ -11,8 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eqrm.gpu.doubles import bits_of, double
-from eqrm.gpu.launching import Launcher
+from eqrm.gpu.launching import Launcher, bits_of, double
 from eqrm.gpu.reductions import sum_of_three
 
 LARGEST_BLOCK = 4096

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 from eqrm.checks import COUNT, FLAG, NON_NEGATIVE, POSITIVE, optional
-from eqrm.objectives.base import LEARNING_RATE, Objective, Update
+from eqrm.objectives.base import LEARNING_RATE, Objective, OptimizerChoice, Update
 from eqrm.objectives.batch import Batch, part_of
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
-from eqrm.objectives.optimizers import OptimizerChoice
 from eqrm.predictors.base import Predictor
 
 

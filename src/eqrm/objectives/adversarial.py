@@ -19,8 +19,7 @@ from eqrm.errors import DomainDataError
 from eqrm.objectives.base import Objective, OptimizerChoice, OptimizerSettings, Update
 from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
-from eqrm.predictors.base import Predictor
-from eqrm.predictors.layers import input_size, layers, output_size
+from eqrm.predictors.base import Predictor, input_size, layers, output_size
 
 
 def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:

@@ -62,8 +62,7 @@ class MLDG(Objective):
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         domains = batch.by_domain()
         self.require_domains(len(domains), "the batch")
-        outputs = predictor(batch.x, batch.domains)
-        losses = predictor.losses(outputs, batch.y)
+        losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
         risks = {e: losses[rows].mean() for e, rows in batch.rows_by_domain().items()}
         splits = self.splits(list(domains))
         terms = []

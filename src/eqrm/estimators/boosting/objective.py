@@ -300,8 +300,7 @@ class BoostingObjective:
     def __call__(self, margins: NDArray[Any], data: Any) -> tuple[Floats, Floats]:
         """Gradient and Hessian of every row, as both libraries ask for them."""
         objective = ERM if self.rounds < self.erm_rounds else self.objective
-        found = self.table(data).gradient(margins, objective)
-        gradient, hessian, self.last = found
+        gradient, hessian, self.last = self.table(data).gradient(margins, objective)
         self.rounds += 1
         return gradient, hessian
 
@@ -324,19 +323,20 @@ class BoostingObjective:
 
     def metric(self, margins: NDArray[Any], data: Any) -> tuple[Any, ...]:
         """The objective of the domains of any dataset in ``domains``, with its name."""
-        return self._shown(margins, data, self.objective)
+        return self.metric_at(self.objective)(margins, data)
 
     def metric_at(
         self, alpha: Level | float | str | Aim | None
     ) -> Callable[[NDArray[Any], Any], tuple[Any, ...]]:
         """A metric for another level; ``None`` is the mean of domain risks."""
         objective = self._objective_at(alpha)
-        return lambda margins, data: self._shown(margins, data, objective)
 
-    def _shown(self, margins: NDArray[Any], data: Any, objective: Aim) -> tuple[Any, ...]:
-        table = self.table(data)
-        value, _ = table.weigh(table.risks(margins), objective)
-        return (metric_name(self._metric, objective), value, *self.after_value)
+        def metric(margins: NDArray[Any], data: Any) -> tuple[Any, ...]:
+            table = self.table(data)
+            value, _ = table.weigh(table.risks(margins), objective)
+            return (metric_name(self._metric, objective), value, *self.after_value)
+
+        return metric
 
 
 def metric_name(loss: str, objective: Aim) -> str:

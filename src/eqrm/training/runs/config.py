@@ -136,6 +136,14 @@ class NamedConfig:
         text = json.dumps(self.plain(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def to_yaml(self) -> str:
+        """The whole configuration; reading it back gives the same run."""
+        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
+        if printable(text) == text:
+            return text
+        # With control characters in a name, all that is not ASCII is written as YAML's escapes.
+        return yaml.safe_dump(self.plain(), sort_keys=False)
+
 
 @dataclass(frozen=True)
 class RunConfig(NamedConfig):
@@ -207,11 +215,3 @@ class RunConfig(NamedConfig):
             evaluate_every=None if evaluate is None else evaluate * per_unit,
             checkpoint_every=None if save is None else save * per_unit,
         )
-
-    def to_yaml(self) -> str:
-        """The whole configuration; reading it back gives the same run."""
-        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
-        if printable(text) == text:
-            return text
-        # With control characters in a name, all that is not ASCII is written as YAML's escapes.
-        return yaml.safe_dump(self.plain(), sort_keys=False)

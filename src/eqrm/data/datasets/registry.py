@@ -43,7 +43,7 @@ DATASETS: Registry[Callable[..., DomainData | Table]] = Registry(
         "molecules": "eqrm.data.datasets.molecules:molecules",
         "muv": _molecules("molecules/muv.csv.gz"),
         "officehome": _images("office_home", "officehome", "OfficeHomeDataset_10072016"),
-        "ogb-molpcba": "eqrm.data.datasets.ogb:ogb_molpcba",
+        "ogb-molpcba": "eqrm.data.datasets.molecules:ogb_molpcba",
         "pacs": _images("PACS", "pacs/kfold", "pacs/PACS.zip", "pacs/pacs_128px.zip", "PACS.zip"),
         "rotated-mnist": "eqrm.data.datasets.mnist:rotated_mnist",
         "table": "eqrm.data.datasets.tables:table_of_file",

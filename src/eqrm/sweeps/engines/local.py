@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ PATIENCE_WITH_KILLED = 5.0
 """Seconds that the system has to end those that are killed."""
 
 
+@dataclass(eq=False)
 class LocalEngine(Engine):
     """So many worker processes (one per core unless given) with so many threads each.
 

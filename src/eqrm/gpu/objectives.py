@@ -13,8 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eqrm.gpu.launching import Launcher, bits_of, double
-from eqrm.gpu.reductions import sum_of_three
+from eqrm.gpu.launching import Launcher, bits_of, double, sum_of_three
 
 BLOCK = 1024
 FEW = 16

@@ -199,8 +199,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     def _saved_params(self) -> dict[str, Any]:
         """The parameters that a file holds."""
-        found: dict[str, Any] = self.get_params(deep=False)
-        return found
+        return dict(self.get_params(deep=False))
 
     def _own_state(self) -> dict[str, Any]:
         """What a file needs besides the attributes of all estimators."""

@@ -48,8 +48,7 @@ def image_folder(
     Only the images of ``domains`` are decoded, and all are kept in memory if they take less than 4
     GiB (``resident="auto"``), ``"always"`` or ``"never"``.
     """
-    places = [folder] if isinstance(folder, str) else list(folder)
-    source = data_file(root, *places)
+    source = data_file(root, *([folder] if isinstance(folder, str) else folder))
     found = _listed(source)
     classes = sorted({parts[-2] for parts in found})
     if domains is not None:

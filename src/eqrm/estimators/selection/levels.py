@@ -117,8 +117,7 @@ def fit_levels(
             f"{type(estimator).__name__} cannot be fitted to levels. Use one of eqrm's estimators, "
             "such as QRMClassifier."
         )
-    found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups)
-    return found
+    return list(clone(estimator).fit_levels(levels, X, y, groups))
 
 
 def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:

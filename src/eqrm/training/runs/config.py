@@ -127,8 +127,7 @@ class NamedConfig:
 
     def plain(self) -> dict[str, Any]:
         """Every field, defaults included (except of fields added later), in plain values."""
-        found: dict[str, Any] = plain_values(self)
-        return found
+        return dict(plain_values(self))
 
     @property
     def run_name(self) -> str:

@@ -207,7 +207,8 @@ class DomainBatches:
             key = (self.seed, _EXAMPLES, self.step)
             draws = hashed(*key, np.repeat(place, sizes), which)
             within = below(np.repeat(self._counts[chosen], sizes), draws)
-            return self._by_domain[np.repeat(self._starts[chosen], sizes) + within]
+            place_of_row: Integers = np.repeat(self._starts[chosen], sizes) + within
+            return self._by_domain[place_of_row]
         rounds, turn = np.divmod(visits, self._visits_per_round[chosen])
         if not self.settings.repeat_domains:
             return self._visited(chosen, rounds, turn, sizes)

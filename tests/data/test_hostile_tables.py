@@ -11,7 +11,7 @@ import pytest
 
 from eqrm.data import Table
 from eqrm.data.datasets.downloads import unpack
-from eqrm.data.datasets.image_folders import ImageFiles
+from eqrm.data.datasets.images import ImageFiles
 from eqrm.data.datasets.mnist import read_idx
 from eqrm.data.tables import sources
 from eqrm.data.tables.reading import read_table

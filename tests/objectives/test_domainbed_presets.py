@@ -21,7 +21,7 @@ from eqrm.objectives import OBJECTIVES, Batch, Objective, objective
 from eqrm.objectives.registry import PRESETS
 from eqrm.predictors import MLP, Predictor
 from eqrm.training import OptimizerChoice, Trainer, TrainingSettings, recommended_phases
-from eqrm.training.optimizers import Optimizers
+from eqrm.training.state import Optimizers
 from objectives import domainbed_updates as domainbed
 from objectives.domainbed_updates import LEARNING_RATE, WEIGHT_DECAY, Adam, Minibatches, Network
 

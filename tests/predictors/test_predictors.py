@@ -8,8 +8,7 @@ from torch import nn
 
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.predictors import MLP, Predictor
-from eqrm.predictors.base import LOSSES
-from eqrm.predictors.layers import input_size, output_size, widened
+from eqrm.predictors.base import LOSSES, input_size, output_size, widened
 from eqrm.predictors.small_networks import LinearPredictor
 
 

@@ -11,9 +11,8 @@ import pytest
 from eqrm.errors import DataFileError, SettingError
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.sweeps import read_records, sweep_status, sweep_tables
-from eqrm.sweeps.adaptive_draws import AdaptiveDraws
 from eqrm.sweeps.optuna_study import AdaptiveSettings, TriedDraw, proposed_draw
-from eqrm.sweeps.sweep import run_sweep
+from eqrm.sweeps.sweep import AdaptiveDraws, run_sweep
 from eqrm.sweeps.sweep_folder import SweepFolder
 from eqrm.sweeps.tables.grid import planned_places
 from sweeps.small_plans import HereEngine, changed, planned

@@ -9,7 +9,7 @@ import torch
 
 from eqrm.data import DomainBatches, DomainData
 from eqrm.errors import SettingError
-from eqrm.objectives.optimizers import OptimizerChoice
+from eqrm.objectives.base import OptimizerChoice
 from eqrm.predictors import CNN
 from eqrm.training import Phase, Trainer
 from eqrm.training.runs.run_folder import RunFolder

@@ -213,20 +213,16 @@ class HeldOutShare:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    def number(self, names: Sequence[str]) -> int:
-        """How many sets there are; raises if there are not so many different ones."""
+    def sets(self, names: Sequence[str], seed: Callable[..., int]) -> list[tuple[str, ...]]:
+        """The sets, all different; ``seed`` is that of a set's number, and of further attempts."""
         size = len(self._drawn(names, 0))
         if self.splits > comb(len(names), size):
             raise SettingError(
                 f"splits is {self.splits}, but {counted(len(names), 'domain')} have only "
                 f"{counted(comb(len(names), size), 'set')} of {size}. Ask for at most as many."
             )
-        return self.splits
-
-    def sets(self, names: Sequence[str], seed: Callable[..., int]) -> list[tuple[str, ...]]:
-        """The sets, all different; ``seed`` is that of a set's number, and of further attempts."""
         found: dict[tuple[str, ...], None] = {}
-        for number in range(self.number(names)):
+        for number in range(self.splits):
             for attempt in count():
                 drawn = self._drawn(names, seed(number, *([attempt] if attempt else [])))
                 if drawn not in found:

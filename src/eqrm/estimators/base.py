@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from eqrm.checks import Rule, one_of
+from eqrm.checks import check_fields, one_of
 from eqrm.data.seen_domains import SeenDomains
 from eqrm.domains import named_domains
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
@@ -48,12 +48,10 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
     measure: str = "quantile"
     bandwidth: Any = "gaussian-optimal"
     surrogate: str | None = None
-    random_state: Any = 0
+    random_state: Any = field(default=0, metadata={"rule": RANDOM_STATE})
 
     # With metadata routing on, groups go to fit without being asked for.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
-    _rules: ClassVar[Mapping[str, Rule]] = {}
-    """What the parameters must be, besides those of the goal."""
     _hidden: ClassVar[tuple[str, ...]] = ()
     """Attributes that ``fit`` sets without showing them."""
     _allows_nan: ClassVar[bool] = False
@@ -100,8 +98,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
                     f"alpha and measure='quantile', got alpha={self.alpha!r} and "
                     f"measure={self.measure!r}."
                 )
-        for name, rule in {"random_state": RANDOM_STATE, **self._rules}.items():
-            rule.check(getattr(self, name), name)
+        check_fields(self)
         return goal
 
     def _keep_risks(self, goal: Goal, rows: TrainingRows) -> None:
@@ -202,8 +199,7 @@ class DomainEstimator(PredictsScores, BaseEstimator):  # type: ignore[misc]
 
     def _saved_params(self) -> dict[str, Any]:
         """The parameters that a file holds."""
-        found: dict[str, Any] = self.get_params(deep=False)
-        return found
+        return dict(self.get_params(deep=False))
 
     def _own_state(self) -> dict[str, Any]:
         """What a file needs besides the attributes of all estimators."""

@@ -125,8 +125,7 @@ def checked_features(estimator: Any, X: Any, y: Any = None, *, reset: bool = Fal
             more = [f"Fill in missing values, or use LGBMQRM{kind}, which takes them as they are."]
         raise DomainDataError(" ".join([first, *more])) from None
     found = checked if y is None else checked[0]
-    dense: Array = found.toarray() if issparse(found) else found
-    return dense
+    return np.asarray(found.toarray() if issparse(found) else found)
 
 
 def target_values(values: Any) -> NDArray[Any]:

@@ -54,8 +54,7 @@ class Groups:
         """
         if sample_weight is None:
             return (per_domain / self.counts)[self.ids]
-        shares: Array = (per_domain / self.sums(sample_weight))[self.ids] * sample_weight
-        return shares
+        return np.asarray((per_domain / self.sums(sample_weight))[self.ids] * sample_weight)
 
     def refuse_diverged(self, risks: Array) -> None:
         """Refuse risks (m,) that are not finite, by the name of the domain."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -20,6 +20,7 @@ from eqrm.checks import (
     Rule,
     one_of,
     optional,
+    ruled,
 )
 from eqrm.errors import SettingError
 from eqrm.estimators.base import DomainEstimator
@@ -51,28 +52,17 @@ class QRMEstimator(DomainEstimator):
     """What the classifier and the regressor share. Base class, not to be used directly."""
 
     model: str = "linear"
-    l2: float = 1e-4
-    fit_intercept: bool = True
-    max_steps: int = 200
-    hidden: Any = (64,)
-    learning_rate: float = 0.01
-    erm_steps: int = 200
-    steps: int = 300
-    domains_per_batch: int | None = None
-    examples_per_domain: int | None = None
+    l2: float = ruled(1e-4, NON_NEGATIVE)
+    fit_intercept: bool = ruled(True, FLAG)
+    max_steps: int = ruled(200, POSITIVE_INTEGER)
+    hidden: Any = field(default=(64,), metadata={"rule": WIDTHS})
+    learning_rate: float = ruled(0.01, POSITIVE)
+    erm_steps: int = ruled(200, NON_NEGATIVE_INTEGER)
+    steps: int = ruled(300, POSITIVE_INTEGER)
+    domains_per_batch: int | None = ruled(None, optional(POSITIVE_INTEGER))
+    examples_per_domain: int | None = ruled(None, optional(POSITIVE_INTEGER))
 
     _hidden = ("_network",)
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "l2": NON_NEGATIVE,
-        "fit_intercept": FLAG,
-        "max_steps": POSITIVE_INTEGER,
-        "hidden": WIDTHS,
-        "learning_rate": POSITIVE,
-        "erm_steps": NON_NEGATIVE_INTEGER,
-        "steps": POSITIVE_INTEGER,
-        "domains_per_batch": optional(POSITIVE_INTEGER),
-        "examples_per_domain": optional(POSITIVE_INTEGER),
-    }
 
     def _checked_goal(self) -> Goal:
         one_of(self.model, MODELS, "model")

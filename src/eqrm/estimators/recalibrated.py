@@ -19,6 +19,7 @@ from eqrm.checks import FLAG, Rule, integer, is_integer, number, one_of
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.fit_inputs import TrainingRows, is_fitted, target_values, unchecked_rows
+from eqrm.estimators.goal import Goal
 from eqrm.estimators.model_files import ESTIMATORS, restored, state_of
 from eqrm.estimators.selection.splitters import DomainKFold, fitted_clone
 from eqrm.estimators.tasks import Classification, Regression, class_positions, predicted_scores
@@ -71,7 +72,7 @@ class Recalibrated(DomainEstimator):
     estimator inside was trained on; leave out the training domains of a foreign model yourself.
     """
 
-    _rules: ClassVar[Mapping[str, Rule]] = {
+    _rules: ClassVar[Mapping[str, Rule]] = {  # of what no other estimator has
         "scale": FLAG,
         "cv": Rule(
             "an integer of at least 2, a splitter, or a list of splits",
@@ -104,6 +105,11 @@ class Recalibrated(DomainEstimator):
         self.task = task
         self.clip = clip
         self.random_state = random_state
+
+    def _checked_goal(self) -> Goal:
+        for name, rule in self._rules.items():
+            rule.check(getattr(self, name), name)
+        return super()._checked_goal()
 
     def __sklearn_tags__(self) -> Any:
         """What it is and takes is what the estimator is and takes."""
@@ -165,14 +171,12 @@ class Recalibrated(DomainEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row (n,), or a number."""
-        found: NDArray[Any] = self._as.predict(self, X)
-        return found
+        return np.asarray(self._as.predict(self, X))
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The corrected probability of each class (n, K), in the order of ``classes_``."""
-        found: Array = self._as.predict_proba(self, X)
-        return found
+        return np.asarray(self._as.predict_proba(self, X))
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
@@ -229,12 +233,10 @@ class Recalibrated(DomainEstimator):
         return found
 
     def _known_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self._as._known_target(self, y)
-        return found
+        return np.asarray(self._as._known_target(self, y))
 
     def _losses_of(self, scores: Array, target: NDArray[Any]) -> Array:  # type: ignore[override]
-        found: Array = self._as._losses_of(scores, target)
-        return found
+        return np.asarray(self._as._losses_of(scores, target))
 
     def _checked_scores(self, X: Any) -> Array:
         check_is_fitted(self)

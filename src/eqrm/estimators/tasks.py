@@ -83,15 +83,13 @@ class Classification(ClassifierMixin, PredictsScores):  # type: ignore[misc]
         logits = self._checked_scores(X)
         if logits.ndim == 1:
             return np.column_stack([expit(-logits), expit(logits)])
-        found: Array = softmax(logits, axis=1)
-        return found
+        return np.asarray(softmax(logits, axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row (n,)."""
         logits = self._checked_scores(X)
         places = (logits > 0.0).astype(int) if logits.ndim == 1 else logits.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[places]
-        return found
+        return np.asarray(self.classes_[places])
 
     def _learned_target(self, y: NDArray[Any]) -> NDArray[np.int64]:
         """The targets of ``fit`` as numbers; its classes are learned from them."""
@@ -128,8 +126,7 @@ class Regression(RegressorMixin, PredictsScores):  # type: ignore[misc]
 
     @staticmethod
     def _losses_of(scores: Array, target: NDArray[Any]) -> Array:
-        found: Array = (scores - target) ** 2
-        return found
+        return np.asarray((scores - target) ** 2)
 
 
 def class_positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -147,8 +144,7 @@ def class_positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.i
 def row_losses(estimator: Any, X: Any, y: Any) -> Array:
     """The loss of each row (n,) under any fitted estimator: its own, log-loss or squared error."""
     if hasattr(estimator, "losses"):
-        found: Array = estimator.losses(X, y)
-        return found
+        return np.asarray(estimator.losses(X, y))
     check_is_fitted(estimator)
     target = target_values(y)
     if not is_classifier(estimator):

@@ -5,14 +5,22 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from eqrm.checks import FLAG, NON_NEGATIVE, POSITIVE_INTEGER, Rule, is_integer
+from eqrm.checks import (
+    FLAG,
+    NON_NEGATIVE,
+    POSITIVE_INTEGER,
+    Rule,
+    check_fields,
+    is_integer,
+    ruled,
+)
 from eqrm.data.tables.frames import data_frame, frame_columns, is_frame, number_matrix
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.execution import is_tensor, namespace
@@ -29,6 +37,9 @@ Self = TypeVar("Self", bound="LinearModel")
 RANDOM_STATE = Rule(
     "None, an integer of at least 0, or a numpy RandomState",
     lambda v: v is None or (is_integer(v) and v >= 0) or isinstance(v, np.random.RandomState),
+)
+STARTS = Rule(
+    "an integer of at least 1, or points to start from", lambda v: not is_integer(v) or v >= 1
 )
 
 
@@ -52,11 +63,11 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
     Settings and attributes are those of :class:`eqrm.LinearQRM`.
     """
 
-    l2: float = 0.0
-    fit_intercept: bool = True
-    starts: Starts = 8
-    random_state: Any = 0
-    max_steps: int = 200
+    l2: float = ruled(0.0, NON_NEGATIVE)
+    fit_intercept: bool = ruled(True, FLAG)
+    starts: Starts = field(default=8, metadata={"rule": STARTS})
+    random_state: Any = field(default=0, metadata={"rule": RANDOM_STATE})
+    max_steps: int = ruled(200, POSITIVE_INTEGER)
 
     # With metadata routing on, groups go to fit without being asked for.
     __metadata_request__fit = {"groups": True}  # noqa: RUF012
@@ -72,17 +83,9 @@ class LinearModel(RegressorMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
         ``groups`` is the domain of each row; only LinearERM does without.
         """
-        self._check_settings()
+        check_fields(self)
         self._fit_moments(self._moments_of(X, y, groups))
         return self
-
-    def _check_settings(self) -> None:
-        NON_NEGATIVE.check(self.l2, "l2")
-        FLAG.check(self.fit_intercept, "fit_intercept")
-        RANDOM_STATE.check(self.random_state, "random_state")
-        POSITIVE_INTEGER.check(self.max_steps, "max_steps")
-        if is_integer(self.starts):
-            POSITIVE_INTEGER.check(self.starts, "starts")
 
     def _moments_of(self, X: Any, y: Any, groups: Any) -> DomainMoments:
         """The moments that were given, or those of checked rows; keeps the features' names."""

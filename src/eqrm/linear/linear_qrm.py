@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from eqrm.checks import NON_NEGATIVE, one_of
+from eqrm.checks import NON_NEGATIVE, check_fields, one_of, ruled
 from eqrm.distributions.bandwidths import Bandwidth, BandwidthFunction
 from eqrm.distributions.empirical import Empirical
 from eqrm.errors import DomainDataError, SettingError
 from eqrm.level import WITHOUT_LEVEL, Level
 from eqrm.linear.domain_moments import DomainMoments
-from eqrm.linear.linear_model import LinearModel, Starts
+from eqrm.linear.linear_model import STARTS, LinearModel, Starts
 from eqrm.linear.solving.kernel_measures import MeasureChoice
 from eqrm.linear.solving.measures import (
     Mean,
@@ -128,7 +128,7 @@ class LinearQRM(LinearModel):
             raise SettingError("A path needs at least one level.")
         if X is None:
             check_is_fitted(self, msg="A path needs moments, or X, y and groups, or a fitted model")
-        self._check_settings()
+        check_fields(self)
         moments = self.moments_ if X is None else clone(self)._moments_of(X, y, groups)
         solved: dict[Level, LinearQRM] = {}
         before: list[Array] = []
@@ -211,7 +211,7 @@ class LinearERM(LinearModel):
     """
 
     weights: str = "domains"
-    starts: Starts = field(default=1, kw_only=True)
+    starts: Starts = field(default=1, kw_only=True, metadata={"rule": STARTS})
 
     _needs_domains = False
 
@@ -233,11 +233,10 @@ class LinearVREx(LinearModel):
     ``penalty_weight`` is β. The other settings are those of LinearQRM.
     """
 
-    penalty_weight: float = 10.0
+    penalty_weight: float = ruled(10.0, NON_NEGATIVE)
 
     def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
-        weight = NON_NEGATIVE.check(self.penalty_weight, "penalty_weight")
-        return MeasureOfRisks(risks, MeanPlusVariance(weight), l2)
+        return MeasureOfRisks(risks, MeanPlusVariance(self.penalty_weight), l2)
 
 
 @dataclass(eq=False, repr=False)
@@ -248,9 +247,8 @@ class LinearIRM(LinearModel):
     ``penalty_weight`` is λ; the other settings are those of :class:`eqrm.LinearQRM`.
     """
 
-    penalty_weight: float = 100.0
+    penalty_weight: float = ruled(100.0, NON_NEGATIVE)
 
     def _criterion(self, moments: DomainMoments, risks: Quadratics, l2: Array) -> MeasureOfRisks:
-        weight = NON_NEGATIVE.check(self.penalty_weight, "penalty_weight")
-        slopes = scale_slope_quadratics(moments, self.fit_intercept)
-        return MeasureOfRisks(risks.followed_by(slopes), MeanPlusSquares(weight), l2)
+        both = risks.followed_by(scale_slope_quadratics(moments, self.fit_intercept))
+        return MeasureOfRisks(both, MeanPlusSquares(self.penalty_weight), l2)

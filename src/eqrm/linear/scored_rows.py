@@ -171,8 +171,7 @@ class ScoredRows:
             found = log_losses(scores, target) if self.classes else (scores - target) ** 2
             return found[None]
 
-        found: Array = self.means(losses)[0]
-        return found
+        return np.asarray(self.means(losses)[0])
 
     def constant(self) -> Correction:
         """The correction that ignores the scores, with the smallest mean risk over domains.

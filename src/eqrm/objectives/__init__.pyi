@@ -1,6 +1,7 @@
 from .adversarial import CDANN as CDANN
 from .adversarial import DANN as DANN
 from .base import Objective as Objective
+from .base import OptimizerSettings as OptimizerSettings
 from .base import Update as Update
 from .base import objective as objective
 from .batch import Batch as Batch
@@ -9,7 +10,6 @@ from .domain_context import MTL as MTL
 from .hyperparameters import hyperparameter as hyperparameter
 from .loss_scaling import LossScaling as LossScaling
 from .meta import MLDG as MLDG
-from .optimizers import OptimizerSettings as OptimizerSettings
 from .penalties import CORAL as CORAL
 from .penalties import IGA as IGA
 from .penalties import IRM as IRM

@@ -16,12 +16,10 @@ from torch.nn import functional
 
 from eqrm.checks import COUNT, FRACTION, NON_NEGATIVE, POSITIVE, number, optional
 from eqrm.errors import DomainDataError
-from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.base import Objective, OptimizerChoice, OptimizerSettings, Update
 from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
-from eqrm.objectives.optimizers import OptimizerChoice, OptimizerSettings
-from eqrm.predictors.base import Predictor
-from eqrm.predictors.layers import input_size, layers, output_size
+from eqrm.predictors.base import Predictor, input_size, layers, output_size
 
 
 def reverse_gradient(x: Tensor, strength: float = 1.0) -> Tensor:

@@ -19,9 +19,8 @@ from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective, Update
 from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import ChoiceSpace, hyperparameter
-from eqrm.predictors.base import Predictor
+from eqrm.predictors.base import Predictor, first_layer, input_size, layers, widened
 from eqrm.predictors.images import Fractions, ImageScaling
-from eqrm.predictors.layers import first_layer, input_size, layers, widened
 from eqrm.risks import domain_risks
 
 

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 from eqrm.checks import COUNT, FLAG, NON_NEGATIVE, POSITIVE, optional
-from eqrm.objectives.base import LEARNING_RATE, Objective, Update
+from eqrm.objectives.base import LEARNING_RATE, Objective, OptimizerChoice, Update
 from eqrm.objectives.batch import Batch, part_of
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, hyperparameter
-from eqrm.objectives.optimizers import OptimizerChoice
 from eqrm.predictors.base import Predictor
 
 
@@ -63,8 +62,7 @@ class MLDG(Objective):
     def updates(self, batch: Batch, predictor: Predictor, step: int) -> Iterator[Update]:
         domains = batch.by_domain()
         self.require_domains(len(domains), "the batch")
-        outputs = predictor(batch.x, batch.domains)
-        losses = predictor.losses(outputs, batch.y)
+        losses = predictor.losses(predictor(batch.x, batch.domains), batch.y)
         risks = {e: losses[rows].mean() for e, rows in batch.rows_by_domain().items()}
         splits = self.splits(list(domains))
         terms = []

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from eqrm.checks import FRACTION, NON_NEGATIVE, POSITIVE
 from eqrm.errors import DomainDataError
-from eqrm.objectives.base import Objective, Update
+from eqrm.objectives.base import Objective, OptimizerSettings, Update
 from eqrm.objectives.batch import Batch, mean_risk
 from eqrm.objectives.hyperparameters import LogUniformSpace, UniformSpace, hyperparameter
-from eqrm.objectives.optimizers import OptimizerSettings
 from eqrm.predictors.base import Predictor
 from eqrm.predictors.images import as_fractions
 

@@ -178,7 +178,7 @@ class RiskMemory(nn.Module):
         """
         if self.denoise or num_domains != self.num_domains:
             return None
-        from eqrm.gpu.memory import enter
+        from eqrm.gpu.objectives import enter
 
         def remembered(totals: Tensor, size: int, dtype: torch.dtype) -> KernelResult:
             self.step.add_(1)

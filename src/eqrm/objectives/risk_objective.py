@@ -166,7 +166,7 @@ class OnTotals(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, losses: Tensor, ids: Tensor, domains: int, kernel: Kernel) -> Tensor:
-        from eqrm.gpu.means import add_up, spread
+        from eqrm.gpu.objectives import add_up, spread
 
         totals = add_up(losses, ids, domains)
         dtype = torch.promote_types(losses.dtype, torch.float32)

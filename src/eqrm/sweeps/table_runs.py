@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from eqrm.checks import (
     SEED,
@@ -176,9 +175,7 @@ def fit_table_run(
         tell(note)
     x, y, domains = _arrays(data.train)
     estimator.fit(x, y, groups=domains)
-    write_text(
-        folder / "config.yaml", yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True)
-    )
+    write_text(folder / "config.yaml", config.to_yaml())
     if data.preprocessor is not None:
         model = TableModel(estimator, data.preprocessor, config.level, data.seen())
         save_table_model(model, folder / MODEL)

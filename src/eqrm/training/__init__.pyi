@@ -1,9 +1,9 @@
-from .optimizers import OptimizerChoice as OptimizerChoice
 from .phases import Phase as Phase
 from .phases import Phases as Phases
 from .phases import recommended_phases as recommended_phases
 from .runs.run import load_predictor as load_predictor
 from .runs.run import load_table_network as load_table_network
+from .state import OptimizerChoice as OptimizerChoice
 from .trainer import Trained as Trained
 from .trainer import Trainer as Trainer
 from .training_settings import EarlyStopping as EarlyStopping

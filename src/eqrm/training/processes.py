@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from eqrm.errors import SettingError
 from eqrm.objectives.base import Objective
-from eqrm.objectives.risk_objective import RiskObjective, messages_of_all, several_processes
+from eqrm.objectives.risk_objective import RiskObjective, several_processes
 
 
 def rank() -> int:
@@ -113,16 +113,6 @@ def summed(values: Tensor) -> Tensor:
 def any_process(flag: bool) -> bool:
     """Whether the flag is up in any process, the same answer in all."""
     return float(summed(torch.tensor(float(flag)))) > 0
-
-
-def refuse_different(what: str, own: str) -> None:
-    """Refuse to continue where processes see different files, as without a common file system."""
-    seen = set(messages_of_all(own))
-    if len(seen) > 1:
-        raise SettingError(
-            f"The processes see different {what}: {', '.join(sorted(seen))}. The run's folder "
-            "must lie on a file system that all nodes share."
-        )
 
 
 class TrainingInterrupted(KeyboardInterrupt):

@@ -21,6 +21,7 @@ from eqrm.data.domain_data import DomainData
 from eqrm.errors import CheckpointError, DomainDataError, SettingError
 from eqrm.objectives.batch import Batch, label_weights, sizes_of
 from eqrm.objectives.loss_scaling import GRADIENT_RATIO, LossScaling, erm_gradient_norm
+from eqrm.objectives.risk_objective import messages_of_all
 from eqrm.predictors.base import Loss, Predictor
 from eqrm.training.device_data import Batches, StepTaker, network_on, resident, rows_on
 from eqrm.training.held_out_risks import HeldOutRisks, measure
@@ -30,7 +31,6 @@ from eqrm.training.processes import (
     TrainingInterrupted,
     any_process,
     rank,
-    refuse_different,
     same_on_all,
     watched_signals,
     world_size,
@@ -182,7 +182,12 @@ class Trainer:
         if self.files is None:
             return
         found = self.files.checkpoints.newest() if resume else None
-        refuse_different("checkpoints", "none" if found is None else found.path.name)
+        seen = set(messages_of_all("none" if found is None else found.path.name))
+        if len(seen) > 1:  # as without a common file system
+            raise SettingError(
+                f"The processes see different checkpoints: {', '.join(sorted(seen))}. The run's "
+                "folder must lie on a file system that all nodes share."
+            )
         if rank() == 0:
             self.files.checkpoints.remove_drafts()  # what a killed process left half written
             if found is None:

@@ -23,7 +23,7 @@ from eqrm.data.augmentation import Augmentation
 from eqrm.errors import SettingError
 from eqrm.evaluation.measuring.set_metrics import SET_METRICS, set_metric
 from eqrm.level import Level
-from eqrm.objectives.optimizers import CAPTURABLE, OptimizerChoice
+from eqrm.objectives.base import CAPTURABLE, OptimizerChoice
 
 PRECISIONS = ("float32", "bf16")
 BATCH_NORMS = ("trained", "frozen")

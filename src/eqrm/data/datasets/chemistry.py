@@ -39,8 +39,7 @@ def parsed(smiles: str) -> Any:
 def scaffold_of(molecule: Any) -> str:
     """The scaffold of RDKit's molecule as SMILES, without chirality; ``''`` if it has no ring."""
     scaffolds = rdkit("Chem.Scaffolds.MurckoScaffold")
-    found: str = scaffolds.MurckoScaffoldSmiles(mol=molecule, includeChirality=False)
-    return found
+    return str(scaffolds.MurckoScaffoldSmiles(mol=molecule, includeChirality=False))
 
 
 def scaffold_domains(

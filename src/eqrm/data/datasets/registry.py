@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _images(*places: str) -> Place:
-    return "eqrm.data.datasets.image_folders:image_folder", {"folder": places}
+    return "eqrm.data.datasets.images:image_folder", {"folder": places}
 
 
 def _molecules(*files: str, **rest: Any) -> Place:
@@ -38,16 +38,16 @@ DATASETS: Registry[Callable[..., DomainData | Table]] = Registry(
         "domainnet": _images("domain_net", "domainnet", "DomainNet"),
         "flights": "eqrm.data.datasets.tables:flights_table",
         "hiv": _molecules("molecules/hiv.csv.gz", "molecules/HIV.csv", tasks=("HIV_active",)),
-        "image-folder": "eqrm.data.datasets.image_folders:image_folder",
-        "iwildcam": "eqrm.data.datasets.camera_traps:iwildcam",
+        "image-folder": "eqrm.data.datasets.images:image_folder",
+        "iwildcam": "eqrm.data.datasets.images:iwildcam",
         "molecules": "eqrm.data.datasets.molecules:molecules",
         "muv": _molecules("molecules/muv.csv.gz"),
         "officehome": _images("office_home", "officehome", "OfficeHomeDataset_10072016"),
-        "ogb-molpcba": "eqrm.data.datasets.ogb:ogb_molpcba",
+        "ogb-molpcba": "eqrm.data.datasets.molecules:ogb_molpcba",
         "pacs": _images("PACS", "pacs/kfold", "pacs/PACS.zip", "pacs/pacs_128px.zip", "PACS.zip"),
         "rotated-mnist": "eqrm.data.datasets.mnist:rotated_mnist",
         "table": "eqrm.data.datasets.tables:table_of_file",
-        "terraincognita": "eqrm.data.datasets.camera_traps:terra_incognita",
+        "terraincognita": "eqrm.data.datasets.images:terra_incognita",
         "tox21": _molecules("molecules/tox21.csv.gz"),
         "vlcs": _images("VLCS", "vlcs"),
     },

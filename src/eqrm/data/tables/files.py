@@ -183,8 +183,7 @@ class TableFiles:
         if self.kind == "csv":
             return [(str(f), name) for f in files for name in header_of(f, self.separator)]
         sql = "SELECT file_name, name FROM parquet_schema($files) WHERE num_children IS NULL"
-        rows: list[tuple[str, str]] = self.run(sql, files).fetchall()
-        return rows
+        return list(self.run(sql, files).fetchall())
 
     def refuse_later(self, name: str) -> None:
         """Raise if the first file lacks a column that another one has: it would not be read."""

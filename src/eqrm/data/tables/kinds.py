@@ -238,8 +238,7 @@ def _tell(found: str, read_as: str) -> None:
 
 
 def _sample(text: NDArray[np.str_]) -> list[str]:
-    found: list[str] = text[:: max(1, len(text) // SAMPLE)].tolist()
-    return found
+    return list(text[:: max(1, len(text) // SAMPLE)].tolist())
 
 
 def _as_text(numbers: Column) -> NDArray[np.str_]:

@@ -76,29 +76,26 @@ class TableColumns:
             parts["domains"] = _joined(columns, key.columns)
             parts["order"] = _with_dates(order or "", parts["order"])
 
-        def table() -> Table:
-            whole = _complete(features, parts) if self.skip_incomplete else (features, parts, ())
-            held, rows, notes = whole
-            return Table(
-                held,
-                **rows,
-                target_name=self.target,
-                domain_name=key.label,
-                order_name=order or "order",
-                key=key if len(key.columns) > 1 else None,
-                weight_name=self.weight or "weight",
-                asked=self.asked,
-                missing_values=tuple(missing),
-                date_forms={name: form for name, form in forms.items() if name in features},
-                notes=notes,
-            )
-
-        if not problems:
+        if parts["target"] is not None and parts["domains"] is not None:
             with problems.noted():
-                return table()
-        elif parts["target"] is not None and parts["domains"] is not None:
-            with problems.noted():
-                table()
+                held, rows, notes = (
+                    _complete(features, parts) if self.skip_incomplete else (features, parts, ())
+                )
+                table = Table(
+                    held,
+                    **rows,
+                    target_name=self.target,
+                    domain_name=key.label,
+                    order_name=order or "order",
+                    key=key if len(key.columns) > 1 else None,
+                    weight_name=self.weight or "weight",
+                    asked=self.asked,
+                    missing_values=tuple(missing),
+                    date_forms={name: form for name, form in forms.items() if name in features},
+                    notes=notes,
+                )
+                if not problems:
+                    return table
         if inspect is not None:
             with problems.noted():
                 inspect(features, parts["target"])

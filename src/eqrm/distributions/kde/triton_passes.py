@@ -18,7 +18,7 @@ from eqrm.distributions.kde.triton_sums import (
     tails,
     weights_at,
 )
-from eqrm.gpu.reductions import sum_and_extremes, sum_of_four, sum_of_three
+from eqrm.gpu.launching import sum_and_extremes, sum_of_four, sum_of_three
 
 SINGLE_STEPS = tl.constexpr(6)
 """Steps in float32 at most: usual rows need one to four; where they fail, float64 begins anew."""

@@ -36,9 +36,7 @@ from eqrm.distributions.kde.triton_sums import (
     shared,
     weights_at,
 )
-from eqrm.gpu.doubles import bits_of, double
-from eqrm.gpu.launching import Launcher
-from eqrm.gpu.reductions import sum_of_two
+from eqrm.gpu.launching import Launcher, bits_of, double, sum_of_two
 from eqrm.level import Level
 
 MAX_STEPS = 100

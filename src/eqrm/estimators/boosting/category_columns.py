@@ -89,8 +89,7 @@ def _codes(column: Any, texts: tuple[str, ...]) -> Array:
     places = {text: float(place) for place, text in enumerate(texts)}
     if str(column.dtype) == "category":
         own = [places.get(_text(value), np.nan) for value in column.cat.categories]
-        found: Array = np.array([*own, np.nan])[np.asarray(column.cat.codes)]
-        return found
+        return np.array([*own, np.nan]).take(np.asarray(column.cat.codes))
     values = column.to_list() if hasattr(column, "to_list") else list(column)
     absent = [not isinstance(value, str) and is_missing(value) for value in values]
     numbers = [

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, optional
+from eqrm.checks import OPEN_FRACTION, POSITIVE_INTEGER, Rule, integer, optional, ruled
 from eqrm.errors import DomainDataError, EqrmWarning, SettingError
 from eqrm.estimators.base import DomainEstimator
 from eqrm.estimators.boosting.category_columns import checked_categories, coded, learned_categories
@@ -36,13 +36,15 @@ from eqrm.linear.solving.risk_functions import Array
 from eqrm.measures import measured_level
 from eqrm.text import listed
 
+PARAMETERS = optional(Rule("a dictionary", lambda v: isinstance(v, Mapping)))
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BoostedQRM(DomainEstimator):
     """The parameters, training and results of boosting with any library."""
 
-    n_estimators: int = 100
-    erm_rounds: float = 0.7
+    n_estimators: int = ruled(100, POSITIVE_INTEGER)
+    erm_rounds: float = ruled(0.7, ROUNDS_OR_SHARE)
     learning_rate: float = 0.1
     max_depth: int | None = None
     min_child_weight: float | None = None
@@ -50,21 +52,13 @@ class BoostedQRM(DomainEstimator):
     colsample_bytree: float | None = None
     reg_alpha: float | None = None
     reg_lambda: float | None = None
-    early_stopping_rounds: int | None = None
-    validation_fraction: float = 0.2
-    booster_params: Mapping[str, Any] | None = None
+    early_stopping_rounds: int | None = ruled(None, optional(POSITIVE_INTEGER))
+    validation_fraction: float = ruled(0.2, OPEN_FRACTION)
+    booster_params: Mapping[str, Any] | None = ruled(None, PARAMETERS)
     callbacks: Sequence[Any] | None = None
-    n_jobs: int | None = None
+    n_jobs: int | None = ruled(None, optional(integer()))
     verbose: int = 0
 
-    _rules: ClassVar[Mapping[str, Rule]] = {
-        "n_estimators": POSITIVE_INTEGER,
-        "erm_rounds": ROUNDS_OR_SHARE,
-        "early_stopping_rounds": optional(POSITIVE_INTEGER),
-        "validation_fraction": OPEN_FRACTION,
-        "booster_params": optional(Rule("a dictionary", lambda v: isinstance(v, Mapping))),
-        "n_jobs": optional(integer()),
-    }
     _takes_long = True
     _allows_nan = True
     _objective: ClassVar[type[BoostingObjective]]

@@ -117,8 +117,7 @@ def fit_levels(
             f"{type(estimator).__name__} cannot be fitted to levels. Use one of eqrm's estimators, "
             "such as QRMClassifier."
         )
-    found: list[Any] = clone(estimator).fit_levels(levels, X, y, groups)
-    return found
+    return list(clone(estimator).fit_levels(levels, X, y, groups))
 
 
 def distinct_levels(levels: Sequence[Level | float | str | None]) -> tuple[LevelOrMean, ...]:
@@ -155,8 +154,7 @@ class LevelChoice(RisksByLevel):
     @cached_property
     def shares(self) -> Array:
         """The share of domains within the required risk, for each level (L,)."""
-        found: Array = (self.risks <= self.risk).mean(axis=1)
-        return found
+        return np.asarray((self.risks <= self.risk).mean(axis=1))
 
     @cached_property
     def bounds(self) -> Array | None:
@@ -299,6 +297,7 @@ class RiskFrontier:
         return f"risk on {len(part.domains)} {title} (* = best)\n{table}"
 
 
+@dataclass(eq=False, repr=False)
 class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     """Fits a grid of levels, each from its neighbour's solution: the risk-robustness frontier.
 
@@ -314,11 +313,8 @@ class RiskRobustnessPath(BaseEstimator):  # type: ignore[misc]
     a table, and ``frontier_.trained_for(0.9)`` one of the predictors.
     """
 
-    def __init__(
-        self, estimator: Any = None, alpha: Sequence[Level | float | str | None] = LEVELS
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
+    estimator: Any = None
+    alpha: Sequence[Level | float | str | None] = LEVELS
 
     def fit(self: Self, X: Any, y: Any, groups: Any, held_out: Any = None) -> Self:
         """Fit every level to X, y and groups, and evaluate it on ``held_out`` = (X, y, groups) too.

@@ -301,8 +301,7 @@ class SurrogateChoice:
     def errors(self) -> Array:
         """The standard error of each candidate's difference from the lowest (C,)."""
         compared, drawn = self._compared
-        found: Array = (drawn - drawn[:, [compared.argmin()]]).std(axis=0)
-        return found
+        return np.asarray((drawn - drawn[:, [compared.argmin()]]).std(axis=0))
 
     @property
     def place(self) -> int:

@@ -140,6 +140,11 @@ class ShareWithin(Finding):
         """The share of judged domains within the bound; NaN without one."""
         return self.within / self.judged if self.judged else math.nan
 
+    @property
+    def below(self) -> bool:
+        """Whether a smaller share than the level was within the bound."""
+        return self.within < self.level * self.judged - 1e-9
+
 
 @dataclass(frozen=True, kw_only=True)
 class WindowShare(ShareWithin):
@@ -156,11 +161,6 @@ class WindowShare(ShareWithin):
     refusal: str | None = None
     bound: float
     certified: int
-
-    @property
-    def below(self) -> bool:
-        """Whether a smaller share than the level was within the bound."""
-        return self.within < self.level * self.judged - 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from eqrm.evaluation.backtesting.plan import NEVER, ONLINE, PLAIN, RECENT, SPELL
 from eqrm.evaluation.backtesting.results import (
     JudgedWindows,
     PooledShare,
+    ShareWithin,
     WindowRisks,
-    WindowShare,
 )
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.plots import INK, QUIET, new_figure, plain_label, shades
@@ -104,7 +104,7 @@ def by_window(found: JudgedWindows, certify: int) -> list[list[str]]:
     def line(title: str, told: Callable[[PooledShare], str], judged: str = "") -> None:
         lines.append([title, judged, *("" if p is None else told(p) for p in pooled)])
 
-    line("all windows", _pooled_cell, str(max(p.judged for p in pooled if p is not None)))
+    line("all windows", _cell, str(max(p.judged for p in pooled if p is not None)))
     line("lowest", lambda p: _share(p.lowest))
     line("windows below the level", lambda p: str(p.windows_below))
     if kind == PLAIN:
@@ -121,7 +121,7 @@ def by_level(found: JudgedWindows, certify: int) -> list[list[str]]:
     for level in found.plan.quantiles:
         pooled = [found.find(certify, name, kind, level) for name in found.models]
         expected = next((p.expected for p in pooled if p and p.expected is not None), None)
-        lines.append([f"{level:g}", _share(expected), *map(_pooled_cell, pooled)])
+        lines.append([f"{level:g}", _share(expected), *map(_cell, pooled)])
     return lines
 
 
@@ -132,7 +132,7 @@ def by_kind(found: JudgedWindows, certify: int) -> list[list[str]]:
         pooled = [found.find(certify, name, kind, found.plan.headline) for name in found.models]
         held = [p for p in pooled if p is not None]
         refused, of = sum(p.refused for p in held), sum(p.refused + p.windows for p in held)
-        lines.append([kind, f"{refused} of {of}" if refused else "0", *map(_pooled_cell, pooled)])
+        lines.append([kind, f"{refused} of {of}" if refused else "0", *map(_cell, pooled)])
     return lines
 
 
@@ -155,7 +155,7 @@ def warnings_of(found: JudgedWindows) -> Iterator[str]:
             f"{one_line(p.model)} {_share(p.share)} (certified on {p.certify}"
             + (f"; {counted(p.refused, 'window')} without a bound)" if p.refused else ")")
             for p in found.pooled
-            if (p.kind, p.level) == (kind, level) and p.share < level - 1e-9
+            if (p.kind, p.level) == (kind, level) and p.below
         ]
         by = "" if kind == found.plan.kinds[0] else f", bound {kind!r}"
         if short:
@@ -166,7 +166,7 @@ def conclusions(found: JudgedWindows) -> Iterator[str]:
     """What else the shares say, and what they do not say."""
     level = found.plan.headline
     told = [p for p in found.pooled if (p.kind, p.level) == (found.plan.kinds[0], level)]
-    if told and all(p.share >= level - 1e-9 for p in told):
+    if told and all(p.judged and not p.below for p in told):
         yield (
             f"Over all windows, every model had at least {as_percent(level)} of the judged "
             f"domains within its {found.plan.kinds[0]} bound."
@@ -209,20 +209,12 @@ def _share(share: float | None) -> str:
     return "" if share is None or math.isnan(share) else f"{100.0 * share:.1f}%"
 
 
-def _cell(row: WindowShare | None) -> str:
+def _cell(row: ShareWithin | None) -> str:
     if row is None:
         return ""
-    if row.refusal:
+    if not row.judged:
         return "no bound"
     return f"{_share(row.share)}{MARK if row.below else ''}"
-
-
-def _pooled_cell(row: PooledShare | None) -> str:
-    if row is None:
-        return ""
-    if not row.windows:
-        return "no bound"
-    return f"{_share(row.share)}{MARK if row.share < row.level - 1e-9 else ''}"
 
 
 def write_backtest_page(found: JudgedWindows, path: Path, command: str | None = None) -> None:

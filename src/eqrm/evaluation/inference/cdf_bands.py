@@ -211,5 +211,4 @@ def _poisson_law(mean: float, longest: int) -> Vector:
         return np.ones(1)
     length = min(longest, int(mean + 10.0 * math.sqrt(mean) + 40.0))
     counts = np.arange(length + 1)
-    law: Vector = np.exp(counts * math.log(mean) - mean - gammaln(counts + 1.0))
-    return law
+    return np.asarray(np.exp(counts * math.log(mean) - mean - gammaln(counts + 1.0)))

@@ -71,8 +71,7 @@ def mean_interval(values: Vector, confidence: float) -> Ends:
 @lru_cache(maxsize=1024)
 def mean_needs(confidence: float) -> float:
     """The fewest domains that bound a mean."""
-    seen = quantile_needs(Level(RARE), 1.0 - confidence)
-    return max(float(FEWEST_FOR_MEAN), seen)
+    return max(float(FEWEST_FOR_MEAN), quantile_needs(Level(RARE), 1.0 - confidence))
 
 
 def superquantile_scores(risks: Vector, level: Level, quantile: float) -> Vector:

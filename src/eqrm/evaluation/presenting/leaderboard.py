@@ -26,6 +26,7 @@ from eqrm.evaluation.inference.sureness import smooth_quantile
 from eqrm.evaluation.measuring.metrics import loss_in_words
 from eqrm.evaluation.presenting.table_cells import Cell, rounded_difference
 from eqrm.evaluation.rounding import as_percent
+from eqrm.files.plain import plain_values
 from eqrm.level import Level
 from eqrm.markup import html_table, in_markdown, lines_in_html, markdown_table
 from eqrm.risks import MeasuredRisks
@@ -254,10 +255,7 @@ class Leaderboard:
                 row |= {"statistic": kind, "level": level, "value": cell.value}
                 row |= {"low": cell.low, "high": cell.high, "over_seeds": apart}
                 row |= zip(("behind", "behind_low", "behind_high"), gap, strict=True)
-                for key, value in row.items():
-                    if isinstance(value, float) and not math.isfinite(value):
-                        row[key] = None
-                found.append(row)
+                found.append(plain_values(row, finite=True))
         return found
 
     def _repr_html_(self) -> str:
@@ -269,8 +267,6 @@ class Leaderboard:
 def _mean_over(seeds: Sequence[MeasuredRisks]) -> MeasuredRisks:
     """The mean of each domain's risk over trainings; counts and variances are those of one."""
     first = seeds[0]
-    if len(seeds) == 1:
-        return first
     risks = np.mean([each.risks for each in seeds], axis=0)
     variances = np.mean([each.variances for each in seeds], axis=0)
     return MeasuredRisks(first.domains, first.counts, risks, variances)

@@ -103,8 +103,7 @@ class LogisticRisks(RiskFunctions):
                 (weighted[first:last], places, (ends - first).astype(np.int32)),
                 shape=(len(ends) - 1, last - first),
             )
-            found: Array = sums @ self.rows[first:last]
-            return found
+            return np.asarray(sums @ self.rows[first:last])
 
         return np.concatenate(self.shared_out(of_domains, self._domain_parts))
 
@@ -120,8 +119,7 @@ class LogisticRisks(RiskFunctions):
                 total += (rows * per_row[block, None]).T @ rows
             return total
 
-        found: Array = np.sum(self.shared_out(of_rows, self.row_parts), axis=0)
-        return found
+        return np.asarray(np.sum(self.shared_out(of_rows, self.row_parts), axis=0))
 
     def shared_out(self, work: Callable[[slice], T], parts: Sequence[slice]) -> list[T]:
         """The work on every part, in as many threads; numpy releases the GIL in long loops."""
@@ -197,20 +195,17 @@ class SeveralClasses:
 
     @cached_property
     def _mean_contrasts(self) -> Array:
-        found: Array = self.probabilities @ self.basis
-        return found
+        return np.asarray(self.probabilities @ self.basis)
 
     def slope(self, output: int) -> Array:
         """dℓ/df_a = Σ_k p_k B_ka − B_ya."""
-        found: Array = self._mean_contrasts[:, output] - self.basis[self.labels, output]
-        return found
+        return np.asarray(self._mean_contrasts[:, output] - self.basis[self.labels, output])
 
     def curvature(self, one: int, other: int) -> Array:
         """d²ℓ/df_a df_b = Σ p_k B_ka B_kb − (Σ p_k B_ka)(Σ p_k B_kb)."""
         means = self._mean_contrasts
         joint = self.probabilities @ (self.basis[:, one] * self.basis[:, other])
-        found: Array = joint - means[:, one] * means[:, other]
-        return found
+        return np.asarray(joint - means[:, one] * means[:, other])
 
 
 class LogisticRisksAt(RisksAt):

@@ -278,5 +278,4 @@ def _descend_on_sphere(growth: MeasureOfRisks, start: Array) -> Array:
         return value, (point.gradient - 2.0 * value * direction) / norm
 
     scaled = start / np.linalg.norm(start)
-    end: Array = minimize(quotient, scaled, jac=True, method="L-BFGS-B").x
-    return end
+    return np.asarray(minimize(quotient, scaled, jac=True, method="L-BFGS-B").x)

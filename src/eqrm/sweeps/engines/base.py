@@ -12,10 +12,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from eqrm.checks import POSITIVE_INTEGER, optional, ruled
 from eqrm.registry import Registry
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -35,8 +36,15 @@ class RunOutcome:
     error: str = ""
 
 
+@dataclass(eq=False)
 class Engine(ABC):
     """Trains runs; a context that leaves no process behind."""
+
+    folder: Path
+    data_root: str | Path | None = None
+    _: KW_ONLY
+    threads: int = ruled(1, POSITIVE_INTEGER)
+    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
 
     @property
     @abstractmethod

@@ -18,11 +18,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import POSITIVE_INTEGER, check_fields, optional, ruled
+from eqrm.checks import check_fields
 from eqrm.sweeps.engines.base import THREADS, Engine, RunOutcome
 
 PATIENCE = 60.0
@@ -37,12 +37,6 @@ class LocalEngine(Engine):
 
     The number of threads may change the last bits of results, the number of workers does not.
     """
-
-    folder: Path
-    data_root: str | Path | None = None
-    _: KW_ONLY
-    threads: int = ruled(1, POSITIVE_INTEGER)
-    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
 
     def __post_init__(self) -> None:
         check_fields(self)

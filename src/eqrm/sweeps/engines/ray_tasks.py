@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import socket
 import time
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from eqrm.checks import NON_NEGATIVE, POSITIVE_INTEGER, Rule, check_fields, optional, ruled
+from eqrm.checks import NON_NEGATIVE, Rule, check_fields, ruled
 from eqrm.errors import MissingExtraError, SettingError
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.execution import logged_run
@@ -31,7 +31,7 @@ SIZE = Rule(
 )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class RayEngine(Engine):
     """Tasks with so many ``threads`` (CPUs), ``gpus`` (fractions too) and ``memory`` each.
 
@@ -40,14 +40,9 @@ class RayEngine(Engine):
     nodes unless given.
     """
 
-    folder: Path
-    data_root: str | Path | None = None
-    _: KW_ONLY
     address: str = "auto"
     gpus: float = ruled(0.0, NON_NEGATIVE)
     memory: str | None = ruled(None, SIZE)
-    threads: int = ruled(1, POSITIVE_INTEGER)
-    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
 
     def __post_init__(self) -> None:
         check_fields(self)

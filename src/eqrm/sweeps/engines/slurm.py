@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eqrm.checks import POSITIVE, POSITIVE_INTEGER, Rule, check_fields, optional, ruled
@@ -50,7 +50,7 @@ LINES = Rule(
 )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class SlurmEngine(Engine):
     """Tasks of job arrays; the parameters are those of ``sbatch`` that most clusters need.
 
@@ -60,11 +60,6 @@ class SlurmEngine(Engine):
     (per node) above 1, torchrun trains each run in several processes.
     """
 
-    folder: Path
-    data_root: str | Path | None = None
-    _: KW_ONLY
-    threads: int = ruled(1, POSITIVE_INTEGER)
-    workers: int | None = ruled(None, optional(POSITIVE_INTEGER))
     partition: str | None = ruled(None, optional(TEXT))
     account: str | None = ruled(None, optional(TEXT))
     qos: str | None = ruled(None, optional(TEXT))

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,12 +185,9 @@ def _set_name(held_out: frozenset[str]) -> str:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending integers, runs of three or more in short: 0, 2–4, 7, 8."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
+    # In a run, numbers grow as their places do.
+    runs = groupby(enumerate(numbers), key=lambda each: each[1] - each[0])
+    parts = [[number for _, number in run] for _, run in runs]
     return ", ".join(
         f"{part[0]}–{part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts
     )

@@ -127,14 +127,21 @@ class NamedConfig:
 
     def plain(self) -> dict[str, Any]:
         """Every field, defaults included (except of fields added later), in plain values."""
-        found: dict[str, Any] = plain_values(self)
-        return found
+        return dict(plain_values(self))
 
     @property
     def run_name(self) -> str:
         """The name of the run's folder: a hash of the whole configuration."""
         text = json.dumps(self.plain(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_yaml(self) -> str:
+        """The whole configuration; reading it back gives the same run."""
+        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
+        if printable(text) == text:
+            return text
+        # With control characters in a name, all that is not ASCII is written as YAML's escapes.
+        return yaml.safe_dump(self.plain(), sort_keys=False)
 
 
 @dataclass(frozen=True)
@@ -207,11 +214,3 @@ class RunConfig(NamedConfig):
             evaluate_every=None if evaluate is None else evaluate * per_unit,
             checkpoint_every=None if save is None else save * per_unit,
         )
-
-    def to_yaml(self) -> str:
-        """The whole configuration; reading it back gives the same run."""
-        text = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True)
-        if printable(text) == text:
-            return text
-        # With control characters in a name, all that is not ASCII is written as YAML's escapes.
-        return yaml.safe_dump(self.plain(), sort_keys=False)

@@ -70,14 +70,10 @@ def run_folder(config: RunConfig, output: str | Path = "runs") -> Path:
 
 
 def trainer_of(
-    config: RunConfig,
-    output: str | Path = "runs",
-    *,
-    progress: bool | Callable[[str], None] = False,
-    data_root: str | Path | None = None,
+    config: RunConfig, output: str | Path = "runs", data_root: str | Path | None = None
 ) -> Trainer:
     """The trainer of a run; everything is read and checked, nothing is written or trained."""
-    return trainer_on(config, RunData.read(config.data, data_root), output, progress)
+    return trainer_on(config, RunData.read(config.data, data_root), output)
 
 
 def trainer_on(

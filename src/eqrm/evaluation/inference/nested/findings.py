@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from eqrm.between_domains import between_domains, restricted_log_likelihood
-from eqrm.evaluation.inference.certificates import domains_needed, quantile_bound
+from eqrm.evaluation.inference.certificates import domains_needed
 from eqrm.evaluation.inference.nested.bounds import (
     POOLED,
     SAMPLINGS,
     NestedCertificate,
-    as_nested,
+    known_group_bound,
     nested_bound,
 )
 from eqrm.evaluation.inference.nested.members import NestedRisks
@@ -117,10 +117,9 @@ def nested_findings(
             for sampling in SAMPLINGS
         },
         known={
-            name: as_nested(
-                quantile_bound(inside, level, confidence), nested, "", labels, group=name
-            )
-            for name, inside in nested.with_members(needed)
+            name: known_group_bound(nested, name, level, confidence, labels=labels)
+            for name, members in sizes.items()
+            if members >= needed
         },
         needed=needed,
         sizes=sizes,

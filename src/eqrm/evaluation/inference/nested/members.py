@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -96,13 +96,6 @@ class NestedRisks:
         if name not in self.names:
             raise DomainDataError(f"Unknown group {name!r}. {did_you_mean(name, self.names)}")
         return np.asarray(self.risks[self.ids == self.names.index(name)])
-
-    def with_members(self, least: int) -> Iterator[tuple[str, Vector]]:
-        """Every group of at least so many members, with their risks."""
-        parts = np.split(self.risks[self._by_group], np.cumsum(self.sizes)[:-1])
-        yield from (
-            (n, part) for n, part in zip(self.names, parts, strict=True) if part.size >= least
-        )
 
 
 def effective_number(nested: NestedRisks, alpha: float, miss: float = 0.05) -> float:

@@ -13,6 +13,7 @@ import base64
 import hashlib
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib import metadata, resources
 from pathlib import Path
@@ -305,10 +306,8 @@ def _versions() -> dict[str, str]:
     """What is installed of what the numbers rest on."""
     found = {"eqrm": eqrm.__version__, "Python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 

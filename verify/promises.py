@@ -136,6 +136,7 @@ PROMISES = (
             "studies.frontiers",
             "studies.policy",
             "studies.quantile-selection",
+            "studies.requirements",
             "tabular.tests",
         ),
     ),

@@ -51,6 +51,8 @@ ALL_CHECKS = {
     "worlds each",
     "control-coverage": "operating points: how often enough new domains meet the requirement, in "
     "2,000 to 10,000 simulated worlds each",
+    "requirements": "requirements: which model keeps most of what new domains allow, in two worlds "
+    "and five tables, 20 splits each",
     "policy": "decisions: what the model handed over achieves in 16 kinds of worlds, 1,360 tables",
     "intervals": "intervals: coverage of means, quantiles, superquantiles and differences in 10 "
     "laws, 5 numbers of domains and 2,000 simulated worlds each",

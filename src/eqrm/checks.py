@@ -196,16 +196,13 @@ def check_all(*checks: Callable[[], object]) -> None:
     Traceback (most recent call last):
     eqrm.errors.SettingError: a must be a number above 0, got 0. b must be a number above 0, got -1.
     """
-    found: dict[str, EqrmError] = {}
+    problems = Problems()
     for check in checks:
-        try:
+        with problems.noted():
             check()
-        except EqrmError as error:
-            found.setdefault(str(error), error)
-    if len(found) == 1:
-        raise next(iter(found.values()))
-    if found:
-        raise SettingError(" ".join(found))
+    if len(problems) > 1:
+        raise SettingError(" ".join(problems))
+    problems.refuse("", alone=True)
 
 
 class Problems(list[str]):

@@ -19,9 +19,7 @@ from eqrm.tabular.plan import TrainingPlan
 
 def declared(name: str) -> Any:
     """The option of a setting of :class:`TrainingPlan`, for the commands that share it."""
-    each = TrainingPlan.__dataclass_fields__[name]
-    about = each.metadata
-    return option(about["help"], about["panel"], _name(each), metavar=about.get("metavar"))
+    return _option(TrainingPlan.__dataclass_fields__[name])
 
 
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
@@ -97,23 +95,23 @@ def with_settings(
             continue
         kind: Any = typed.get(about["kind"], list[str])
         default = None if unset or about["kind"] not in typed else each.default
-        made = option(about["help"], about["panel"], _name(each), metavar=about.get("metavar"))
         kind = kind if default is not None else kind | None
         options.append(
             inspect.Parameter(
                 each.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=default,
-                annotation=Annotated[kind, made],
+                annotation=Annotated[kind, _option(each)],
             )
         )
     return own.replace(parameters=[first, *options, *rest])
 
 
-def _name(each: Field[Any]) -> str:
+def _option(each: Field[Any]) -> Any:
     """The option of a setting."""
-    typed = OPTIONS.get(each.name, each.name.replace("_", "-"))
-    return f"--{typed}/--no-{typed}" if each.metadata["kind"] == "switch" else f"--{typed}"
+    about, typed = each.metadata, OPTIONS.get(each.name, each.name.replace("_", "-"))
+    name = f"--{typed}/--no-{typed}" if about["kind"] == "switch" else f"--{typed}"
+    return option(about["help"], about["panel"], name, metavar=about.get("metavar"))
 
 
 DomainColumns = Annotated[list[str] | None, declared("domain")]

@@ -217,12 +217,8 @@ class Skill:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Skill:
         """The reverse of :meth:`to_dict`."""
-        ranking = content["ranking"]
-        return cls(
-            math.nan if ranking is None else ranking,
-            content["accuracy"],
-            content["calibration_error"],
-        )
+        ranking = math.nan if content["ranking"] is None else content["ranking"]
+        return cls(ranking, content["accuracy"], content["calibration_error"])
 
 
 def skill_of_numbers(target: Array, predictions: Array) -> Skill:

@@ -9,12 +9,13 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from eqrm.checks import Problems
+from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import column, inner_level, option, separated
 from eqrm.errors import OPTIONS, SettingError
 from eqrm.files.yaml_text import parse_settings
+from eqrm.tabular.plan import PREDICTION as PREDICTION
 from eqrm.tabular.plan import SEVERAL as SEVERAL
-from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.plan import THREADS, TrainingPlan
 
 
 def declared(name: str) -> Any:
@@ -22,6 +23,13 @@ def declared(name: str) -> Any:
     return _option(TrainingPlan.__dataclass_fields__[name])
 
 
+def confidence_of(what: str, panel: str | None = None) -> Any:
+    """The option of the confidence level of something."""
+    return option(f"Confidence level of {what}, {CONFIDENCE.words}.", panel)
+
+
+REPEAT = "Repeat the option for several models."
+CLIP = "Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7."
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
@@ -132,9 +140,7 @@ Seen = Annotated[
 CommonDomains = Annotated[
     bool, option("Leave out domains for which a model has no rows.", DATA, "--common-domains")
 ]
-Threads = Annotated[
-    int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA)
-]
+Threads = Annotated[int | None, option(THREADS, DATA)]
 Memory = Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)]
 Order = Annotated[
     str | None,

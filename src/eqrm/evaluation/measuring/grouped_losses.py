@@ -16,8 +16,13 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
 from eqrm.evaluation.measuring.measured import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-from eqrm.evaluation.measuring.rows import RowsOfPredictions
-from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse_if_never_right, refuse_rows
+from eqrm.evaluation.measuring.rows import (
+    SHOWN,
+    Row,
+    RowsOfPredictions,
+    refuse_if_never_right,
+    refuse_rows,
+)
 from eqrm.risks import MeasuredRisks
 
 NUMBERS = "eqrm_numbered_domains"

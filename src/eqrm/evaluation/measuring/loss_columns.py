@@ -18,7 +18,7 @@ from eqrm.evaluation.measuring.measurement_spec import (
     ends_of_intervals,
 )
 from eqrm.evaluation.measuring.metrics import Metric, sql_class_losses
-from eqrm.evaluation.measuring.unusable_rows import (
+from eqrm.evaluation.measuring.rows import (
     ENDS_IN_ORDER,
     Expected,
     refuse_probabilities,

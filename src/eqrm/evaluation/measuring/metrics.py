@@ -1,7 +1,7 @@
 """The losses that labels and predictions are measured with, as arrays and as SQL.
 
 A loss that cannot be computed (a missing label, a probability outside [0, 1], log of 0) is NaN
-in arrays and NULL in SQL; :mod:`~eqrm.evaluation.measuring.unusable_rows` then says which rows and
+in arrays and NULL in SQL; :mod:`~eqrm.evaluation.measuring.rows` then says which rows and
 why. The help of commands names every metric, so numpy is imported only where it computes.
 """
 

@@ -43,8 +43,7 @@ from eqrm.tabular.choosing.candidates import Candidate, Family, families
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, warnings_noted
-from eqrm.tabular.references import Array, measured_rows
-from eqrm.tabular.requiring import kept_of, required_of
+from eqrm.tabular.references import Array, kept_of, measured_rows, required_of
 from eqrm.tabular.steps import Inside
 from eqrm.text import listed
 

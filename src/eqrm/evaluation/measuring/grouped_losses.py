@@ -298,7 +298,7 @@ class PredictionTable:
             f"{' ORDER BY n.number' * ordered}"
         )
         for batch in self.table.batches(sql, ROWS_AT_A_TIME, **self.column.parameters):
-            values = _as_array(batch.column(prediction))
+            values = column_array(batch.column(prediction))
             labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False), np.float64)
             if self.column.expected.several:
                 labels = labels - 1.0  # positions in SQL are from 1
@@ -311,7 +311,7 @@ class PredictionTable:
         return RowsOfPredictions.joined(list(self.rows(places)))
 
 
-def _as_array(column: Any) -> NDArray[np.float64]:
+def column_array(column: Any) -> NDArray[np.float64]:
     """Numbers (k,), or lists of equally many numbers (k, K)."""
     import pyarrow
 

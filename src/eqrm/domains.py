@@ -177,6 +177,12 @@ class DomainKey:
 DomainKey.UNNAMED = DomainKey(("group",), ("member",))
 
 
+def places_among(names: Iterable[Name], others: Iterable[Name]) -> NDArray[np.int64]:
+    """The place of each name among others, −1 where it is none of them; 2 and "2" are one name."""
+    place = {str(other): i for i, other in enumerate(others)}
+    return np.array([place.get(str(name), -1) for name in names], dtype=np.int64)
+
+
 def named_domains(names: Sequence[Name]) -> str:
     """The first few of some domains, for a message."""
     return f"domain{'' if len(names) == 1 else 's'} {listed(names)}"

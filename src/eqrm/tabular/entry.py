@@ -175,7 +175,6 @@ def run_training(
     conflicts = conflicting_splits(given)
     for problem in conflicts:
         problems.note(problem)
-    prepared: Any = None
     with problems.noted():
         inspect = partial(inspect_columns, plan=plan, asked=plan.columns.asked)
         table = read_any_table(data, plan.columns, plan.weather, inspect)

@@ -86,7 +86,6 @@ def prepare(
     if test is not None:
         with problems.noted():
             refuse_shared_domains(train, test)
-    preprocessor: Any = None
     with problems.noted():
         preprocessor = TablePreprocessor.fit(
             train,
@@ -110,7 +109,6 @@ def prepare(
             labels.append(task.labels(table.target))
         with problems.noted():
             _refuse_weightless(table)
-    class_weights: Array | None = None
     with problems.noted():
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.tables.preprocessor import Task
-from eqrm.domains import NumberedDomains
+from eqrm.domains import NumberedDomains, places_among
 from eqrm.errors import TooFewDomainsError
 from eqrm.estimators.tasks import Classification, Regression
 from eqrm.evaluation.controlling.control import point_of
@@ -89,8 +89,7 @@ def rows_of(scores: Array, rows: EncodedPart, task: Task) -> Measured:
     """Labels and predictions of rows, from their scores."""
     risks = measured_rows({"": scores}, rows, task)[""]
     numbered = rows.table.numbered_domains
-    place = {str(name): i for i, name in enumerate(risks.domains)}
-    ids = np.array([place.get(str(name), -1) for name in numbered.names])[numbered.ids]
+    ids = places_among(numbered.names, risks.domains)[numbered.ids]
     labels = rows.labels.astype(np.float64)
     if task.classes:
         found = RowsOfPredictions(ids.astype(np.int32), labels, probabilities_of(scores))

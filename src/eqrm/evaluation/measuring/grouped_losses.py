@@ -273,14 +273,16 @@ class PredictionTable:
         return None if known is None else list(known)
 
     def rows(
-        self, numbers: Mapping[Name, int], ordered: bool = False
+        self, numbers: Mapping[Name, int] | None = None, ordered: bool = False
     ) -> Iterator[RowsOfPredictions]:
         """The rows of the domains that have a number, which DuckDB is given by their columns.
 
-        ``ordered`` sorts them by that number.
+        By default these are all, numbered as in ``measured``. ``ordered`` sorts by that number.
         """
         import pyarrow
 
+        if numbers is None:
+            numbers = {name: i for i, name in enumerate(self.measured.domains)}
         kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
         keys = {
             f"d{j}": pyarrow.array([values[place] for place in kept])
@@ -304,11 +306,6 @@ class PredictionTable:
                 labels = labels - 1.0  # positions in SQL are from 1
             number = batch.column("number").to_numpy(zero_copy_only=False)
             yield RowsOfPredictions(number, labels, values)
-
-    def all_rows(self) -> RowsOfPredictions:
-        """Every row, its domain numbered as in ``measured``."""
-        places = {name: i for i, name in enumerate(self.measured.domains)}
-        return RowsOfPredictions.joined(list(self.rows(places)))
 
 
 def column_array(column: Any) -> NDArray[np.float64]:

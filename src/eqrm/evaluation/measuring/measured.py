@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.domains import Name, NumberedDomains
+from eqrm.domains import Name, NumberedDomains, places_among
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.measuring.rows import RowsOfPredictions
@@ -160,8 +160,7 @@ class Measured:
         """By a metric of labels and predictions (n, …); which domains count is known later."""
 
         def of(kept: Sequence[Name]) -> DomainMetric:
-            place = {str(each): i for i, each in enumerate(kept)}
-            ids = np.array([place.get(str(each), -1) for each in domains.names])[domains.ids]
+            ids = places_among(domains.names, kept)[domains.ids]
             rows = ids >= 0
             numbered = NumberedDomains(ids[rows], tuple(kept))
             try:

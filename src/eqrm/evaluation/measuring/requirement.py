@@ -304,12 +304,6 @@ def _ranked(ids: NDArray[np.int32], values: Array, domains: int) -> tuple[NDArra
     return ids[order], values[order]
 
 
-def _of_classes(predictions: Array) -> Array:
-    """Probabilities (n, K) of all classes."""
-    second = _of_second(predictions)
-    return second if second.ndim == 2 else np.column_stack([1.0 - second, second])
-
-
 def _of_second(predictions: Array) -> Array:
     """The probability of the second of two classes; of more classes all."""
     two = predictions.ndim == 2 and predictions.shape[1] == 2
@@ -336,7 +330,8 @@ def _wrong(labels: Array, predictions: Array) -> tuple[Array, None]:
 
 def set_scores(predictions: Array, score: str) -> Array:
     """The score of each class (n, K): those up to the setting are in the set."""
-    given = _of_classes(predictions)
+    given = _of_second(predictions)
+    given = given if given.ndim == 2 else np.column_stack([1.0 - given, given])
     if score == LAC:
         return -given
     order = np.argsort(-given, axis=1, kind="stable")

@@ -232,18 +232,14 @@ class Problems(list[str]):
         return _Noting(self, where)
 
     def refuse(self, source: str, *, alone: bool = False) -> None:
-        """Raise if there are any; with ``alone``, a single error as it was raised."""
-        if self:
-            raise self.error(source, alone=alone)
-
-    def error(self, source: str, *, alone: bool = False) -> EqrmError:
-        """All of them as one error; with ``alone``, a single one as it was raised."""
+        """Raise all as one error if there are any; with ``alone``, a single one as it was."""
         if alone and len(self) == 1:
-            return self.errors[0] if self.errors else SettingError(self[0])
-        lines = "".join(f"\n  - {problem}" for problem in self)
-        return ListedProblemsError(
-            f"{source} has {counted(len(self), 'problem')}:{lines}", tuple(self)
-        )
+            raise self.errors[0] if self.errors else SettingError(self[0])
+        if self:
+            lines = "".join(f"\n  - {problem}" for problem in self)
+            raise ListedProblemsError(
+                f"{source} has {counted(len(self), 'problem')}:{lines}", tuple(self)
+            )
 
 
 @dataclass(frozen=True)

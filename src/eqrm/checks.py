@@ -196,16 +196,13 @@ def check_all(*checks: Callable[[], object]) -> None:
     Traceback (most recent call last):
     eqrm.errors.SettingError: a must be a number above 0, got 0. b must be a number above 0, got -1.
     """
-    found: dict[str, EqrmError] = {}
+    problems = Problems()
     for check in checks:
-        try:
+        with problems.noted():
             check()
-        except EqrmError as error:
-            found.setdefault(str(error), error)
-    if len(found) == 1:
-        raise next(iter(found.values()))
-    if found:
-        raise SettingError(" ".join(found))
+    if len(problems) > 1:
+        raise SettingError(" ".join(problems))
+    problems.refuse("", alone=True)
 
 
 class Problems(list[str]):
@@ -235,18 +232,14 @@ class Problems(list[str]):
         return _Noting(self, where)
 
     def refuse(self, source: str, *, alone: bool = False) -> None:
-        """Raise if there are any; with ``alone``, a single error as it was raised."""
-        if self:
-            raise self.error(source, alone=alone)
-
-    def error(self, source: str, *, alone: bool = False) -> EqrmError:
-        """All of them as one error; with ``alone``, a single one as it was raised."""
+        """Raise all as one error if there are any; with ``alone``, a single one as it was."""
         if alone and len(self) == 1:
-            return self.errors[0] if self.errors else SettingError(self[0])
-        lines = "".join(f"\n  - {problem}" for problem in self)
-        return ListedProblemsError(
-            f"{source} has {counted(len(self), 'problem')}:{lines}", tuple(self)
-        )
+            raise self.errors[0] if self.errors else SettingError(self[0])
+        if self:
+            lines = "".join(f"\n  - {problem}" for problem in self)
+            raise ListedProblemsError(
+                f"{source} has {counted(len(self), 'problem')}:{lines}", tuple(self)
+            )
 
 
 @dataclass(frozen=True)

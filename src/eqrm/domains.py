@@ -177,6 +177,12 @@ class DomainKey:
 DomainKey.UNNAMED = DomainKey(("group",), ("member",))
 
 
+def places_among(names: Iterable[Name], others: Iterable[Name]) -> NDArray[np.int64]:
+    """The place of each name among others, −1 where it is none of them; 2 and "2" are one name."""
+    place = {str(other): i for i, other in enumerate(others)}
+    return np.array([place.get(str(name), -1) for name in names], dtype=np.int64)
+
+
 def named_domains(names: Sequence[Name]) -> str:
     """The first few of some domains, for a message."""
     return f"domain{'' if len(names) == 1 else 's'} {listed(names)}"
@@ -257,8 +263,16 @@ def _of_objects(column: Sequence[Any], what: str) -> NumberedDomains:
 
 
 def _ordered(ids: NDArray[Any], values: list[Any], what: str) -> NumberedDomains:
-    """Distinct values by name and in order; values of the same name are one domain."""
-    _refuse_mixed(values, what)
+    """Distinct values by name and in order; values of the same name are one domain.
+
+    A mixture of integers and strings is refused, in which 1 and '1' are ambiguous.
+    """
+    kinds = sorted({_kind(value) for value in values})
+    if len(kinds) > 1:
+        raise DomainDataError(
+            f"{what} must all be of one kind, got {' and '.join(kinds)}. Convert them to strings: "
+            "[str(name) for name in domains]."
+        )
     names = [_name(value, what) for value in values]
     ordered = sorted(set(names), key=name_order)
     place = {name: i for i, name in enumerate(ordered)}
@@ -311,16 +325,6 @@ def _kind(value: Any) -> str:
     if isinstance(value, (int, float, np.integer, np.floating)):
         return "numbers"
     return "dates" if isinstance(value, (date, np.datetime64)) else f"{type(value).__name__}s"
-
-
-def _refuse_mixed(values: Sequence[Any], what: str) -> None:
-    """Raise for a mixture of integers and strings, in which 1 and '1' are ambiguous."""
-    kinds = sorted({_kind(value) for value in values})
-    if len(kinds) > 1:
-        raise DomainDataError(
-            f"{what} must all be of one kind, got {' and '.join(kinds)}. Convert them to strings: "
-            "[str(name) for name in domains]."
-        )
 
 
 def _refuse_missing(rows: Sequence[int] | NDArray[Any], total: int, what: str) -> None:

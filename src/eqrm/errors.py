@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -168,14 +168,24 @@ class MissingExtraError(EqrmError, ImportError):
 
 
 @contextmanager
-def naming_torch(purpose: str) -> Iterator[None]:
-    """Say what needs torch, where an import finds that it is not installed."""
+def naming_extra(
+    package: str, extra: str, purpose: str, module: str | None = None
+) -> Iterator[None]:
+    """Say what needs an optional package, where it cannot be imported.
+
+    With ``module``, only where that is not installed: what else fails inside is passed on.
+    """
     try:
         yield
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
+    except ImportError as error:
+        if module and not (isinstance(error, ModuleNotFoundError) and error.name == module):
             raise
-        raise MissingExtraError("torch", "torch", purpose) from None
+        raise MissingExtraError(package, extra, purpose) from None
+
+
+def naming_torch(purpose: str) -> AbstractContextManager[None]:
+    """The same of torch, around code that may import others."""
+    return naming_extra("torch", "torch", purpose, module="torch")
 
 
 class EqrmWarning(UserWarning):

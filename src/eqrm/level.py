@@ -131,11 +131,8 @@ class Level:
             return {0.0: "none", 0.5: "half"}.get(alpha, "all")
         for whole in (4, 10, 20, 100, 1_000, 10_000, 100_000, 1_000_000):
             share = round(alpha * whole, 9)
-            if (
-                share.is_integer()
-                and (whole <= 20 or share in (1, whole - 1))
-                and 0 < share < whole
-            ):
+            is_common = whole <= 20 or share in (1, whole - 1)
+            if share.is_integer() and is_common and 0 < share < whole:
                 return f"{share:,.0f} in {whole:,}"
         digits = 3 if alpha < 0.99 else 8
         return f"{100 * alpha:.{digits}g}%" if self.tail > 1e-6 else str(self)

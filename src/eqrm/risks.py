@@ -127,8 +127,15 @@ class MeasuredRisks:
         order = np.array(sorted(range(len(names)), key=lambda i: name_order(names[i])), dtype=int)
         ordered = tuple(names[i] for i in order)
         repeated = [a for a, b in pairwise(ordered) if a == b]
+        if repeated and len(set(domains)) == len(domains):
+            raise DomainDataError(
+                f"{named_domains(repeated).capitalize()} appears both as a number and as a string. "
+                "Use numbers for all domains, or strings for all."
+            )
         if repeated:
-            raise DomainDataError(_about_repeated(domains, repeated))
+            raise DomainDataError(
+                f"There must be one row per domain, got several rows for {named_domains(repeated)}."
+            )
         if not len(names) == np.size(counts) == np.size(risks) == np.size(variances):
             raise DomainDataError("Names, counts, risks and variances differ in number.")
         if len(ordered) < (1 if part else FEWEST_DOMAINS):
@@ -195,15 +202,6 @@ class MeasuredRisks:
                     f"{shortened(repr(each), 40)}."
                 )
         return cls.of(domains, counts, risks, variances, part=part)
-
-
-def _about_repeated(domains: Sequence[Any], repeated: Sequence[Name]) -> str:
-    if len(set(domains)) == len(domains):
-        return (
-            f"{named_domains(repeated).capitalize()} appears both as a number and as a string. Use "
-            "numbers for all domains, or strings for all."
-        )
-    return f"There must be one row per domain, got several rows for {named_domains(repeated)}."
 
 
 def _finite_variances(variances: Any, risks: Any, names: Sequence[Name]) -> Numbers:

@@ -104,11 +104,8 @@ def printable(text: str, *, lines: bool = True) -> str:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code > 0xFFFF:
-        high, low = divmod(code - 0x10000, 0x400)
-        return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
-    return f"\\u{code:04x}"
+    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+    return re.sub("(....)", r"\\u\1", units)
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:

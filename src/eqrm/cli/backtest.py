@@ -9,16 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.checks import CONFIDENCE, Problems
+from eqrm.checks import Problems
 from eqrm.cli.commands import inner_level, option, parsed_level, say, separated, typed_command
 from eqrm.cli.options import (
+    CLIP,
     LARGEST,
+    PREDICTION,
+    REPEAT,
     SEVERAL,
     TIME,
     Dependence,
     DomainColumns,
     Recent,
     Spells,
+    confidence_of,
     declared,
 )
 from eqrm.cli.train import steps_shown
@@ -30,7 +34,6 @@ DATA, WINDOWS, BOUNDS, HOW = "Data", "Windows, in numbers of domains", "Bounds",
 GIVEN, FITTED = "Given predictions (nothing is fitted)", "Training"
 TARGET = "Column to predict; with --prediction, the labels."
 ORDER = "Column with the time of each row, a date or a number (default: the domain)."
-REPEAT = "Repeat the option for several models."
 WAYS, MEASURING = ("prediction", "loss"), ("metric", "clip")
 FITTING = (
     *("train", "refit", "expanding", "alpha", "measure", "features", "drop", "categories"),
@@ -80,12 +83,7 @@ def backtest(
     drop: Annotated[list[str] | None, declared("drop")] = None,
     prediction: Annotated[
         list[str] | None,
-        option(
-            "Column of predictions, or 'p_{class}' for a column of probabilities per class. "
-            f"{REPEAT}",
-            GIVEN,
-            metavar="[NAME=]COLUMN",
-        ),
+        option(f"{PREDICTION} {REPEAT}", GIVEN, metavar="[NAME=]COLUMN"),
     ] = None,
     loss: Annotated[
         list[str] | None, option(f"Column of losses. {REPEAT}", GIVEN, metavar="[NAME=]COLUMN")
@@ -97,10 +95,7 @@ def backtest(
             GIVEN,
         ),
     ] = None,
-    clip: Annotated[
-        float | None,
-        option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", GIVEN),
-    ] = None,
+    clip: Annotated[float | None, option(CLIP, GIVEN)] = None,
     alpha: Annotated[list[str] | None, declared("alpha")] = None,
     measure: Annotated[
         list[str] | None,
@@ -123,9 +118,7 @@ def backtest(
         list[str] | None,
         option(f"Levels of the bounds (default: 0.5, 0.75, 0.9). {SEVERAL}", BOUNDS),
     ] = None,
-    confidence: Annotated[
-        float, option(f"Confidence level of certificates, {CONFIDENCE.words}.", BOUNDS)
-    ] = 0.95,
+    confidence: Annotated[float, confidence_of("certificates", BOUNDS)] = 0.95,
     dependence: Dependence = None,
     spells: Spells = False,
     recent: Recent = None,

@@ -11,7 +11,7 @@ import typer
 
 from eqrm.checks import CONFIDENCE, check_all, one_of
 from eqrm.cli.commands import column, option, parsed_level, say, separated
-from eqrm.cli.options import DATA, SEVERAL, DomainColumns, Target
+from eqrm.cli.options import DATA, PREDICTION, SEVERAL, DomainColumns, Target, confidence_of
 
 HOW = "Output"
 FORMATS = ("text", "markdown", "csv", "json")
@@ -48,15 +48,8 @@ def compare(
         ),
     ] = False,
     target: Target = None,
-    prediction: Annotated[
-        str | None,
-        column(
-            "Column of predictions, or 'p_{class}' for a column of probabilities per class.", DATA
-        ),
-    ] = None,
-    confidence: Annotated[
-        float, option(f"Confidence level of intervals, {CONFIDENCE.words}.", HOW)
-    ] = 0.95,
+    prediction: Annotated[str | None, column(PREDICTION, DATA)] = None,
+    confidence: Annotated[float, confidence_of("intervals", HOW)] = 0.95,
     metric: Annotated[
         str | None,
         option("Loss of files of predictions, as in 'eqrm evaluate' (default: log-loss).", DATA),

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from eqrm.checks import CONFIDENCE, one_of
+from eqrm.checks import one_of
 from eqrm.cli import options
 from eqrm.cli.commands import column, inner_level, option, refuse_places, say
-from eqrm.cli.options import DATA, declared
+from eqrm.cli.options import DATA, REPEAT, confidence_of, declared
 
 LOSS, HOW = "With 'loss <= …'", "Output"
 FORMATS = ("text", "json")
@@ -22,7 +22,7 @@ REQUIRE = (
 )
 PREDICTIONS = (
     "Column of predictions, 'p_{class}' for a column of probabilities per class, or LOWER:UPPER "
-    "for the ends of intervals. Repeat the option for several models."
+    f"for the ends of intervals. {REPEAT}"
 )
 SCORE = "How sets and intervals are made: lac, aps or intervals (default: by the predictions)."
 GIVEN = (
@@ -49,9 +49,7 @@ def control(
         list[str] | None, option(PREDICTIONS, DATA, "--prediction", metavar="[NAME=]COLUMN")
     ] = None,
     alpha: Annotated[str, option("Share of new domains that must meet the requirement.")] = "0.9",
-    confidence: Annotated[
-        float, option(f"Confidence level of the guarantee, {CONFIDENCE.words}.")
-    ] = 0.95,
+    confidence: Annotated[float, confidence_of("the guarantee")] = 0.95,
     true: Annotated[
         bool,
         option("Guarantee the true share of a domain, not the measured one.", None, "--true"),

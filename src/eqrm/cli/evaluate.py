@@ -22,7 +22,7 @@ from eqrm.cli.commands import (
     separated,
     typed_command,
 )
-from eqrm.cli.options import DATA, SEVERAL, declared
+from eqrm.cli.options import DATA, REPEAT, SEVERAL, confidence_of, declared
 from eqrm.errors import Setting, SettingError
 from eqrm.evaluation.measuring.metrics import METRICS_IN_HELP
 from eqrm.text import counted, printable, typed
@@ -42,7 +42,6 @@ COLUMNS = (
 MEASURED = (*COLUMNS, "metric", "clip", "threads", "memory")
 LATER = ("common_domains", "references", "test_after", "test_last")
 """Keywords of :func:`eqrm.evaluate`: what is measured, and what is made of it."""
-REPEAT = "Repeat the option for several models."
 
 
 def evaluate(
@@ -73,13 +72,7 @@ def evaluate(
     target: options.Target = None,
     predictions: Annotated[
         list[str] | None,
-        option(
-            "Column of predictions, or 'p_{class}' for a column of probabilities per class. "
-            f"{REPEAT}",
-            LOSS,
-            "--prediction",
-            metavar="[NAME=]COLUMN",
-        ),
+        option(f"{options.PREDICTION} {REPEAT}", LOSS, "--prediction", metavar="[NAME=]COLUMN"),
     ] = None,
     metric: Annotated[
         str,
@@ -97,9 +90,7 @@ def evaluate(
             LOSS,
         ),
     ] = None,
-    clip: Annotated[
-        float, option("Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7.", LOSS)
-    ] = 0.0,
+    clip: Annotated[float, option(options.CLIP, LOSS)] = 0.0,
     aggregated: Annotated[
         bool,
         option(
@@ -149,9 +140,7 @@ def evaluate(
     spells: options.Spells = False,
     recent: options.Recent = None,
     alpha: Annotated[str, option("Level of certificates and references.", HOW)] = "0.9",
-    confidence: Annotated[
-        float, option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW)
-    ] = 0.95,
+    confidence: Annotated[float, confidence_of("intervals and certificates", HOW)] = 0.95,
     worst: Annotated[int, option("Number of worst domains to list per model.", HOW)] = 5,
     intervals: Annotated[
         bool | None,

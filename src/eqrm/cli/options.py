@@ -9,21 +9,27 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from eqrm.checks import Problems
+from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import column, inner_level, option, separated
 from eqrm.errors import OPTIONS, SettingError
 from eqrm.files.yaml_text import parse_settings
+from eqrm.tabular.plan import PREDICTION as PREDICTION
 from eqrm.tabular.plan import SEVERAL as SEVERAL
-from eqrm.tabular.plan import TrainingPlan
+from eqrm.tabular.plan import THREADS, TrainingPlan
 
 
 def declared(name: str) -> Any:
     """The option of a setting of :class:`TrainingPlan`, for the commands that share it."""
-    each = TrainingPlan.__dataclass_fields__[name]
-    about = each.metadata
-    return option(about["help"], about["panel"], _name(each), metavar=about.get("metavar"))
+    return _option(TrainingPlan.__dataclass_fields__[name])
 
 
+def confidence_of(what: str, panel: str | None = None) -> Any:
+    """The option of the confidence level of something."""
+    return option(f"Confidence level of {what}, {CONFIDENCE.words}.", panel)
+
+
+REPEAT = "Repeat the option for several models."
+CLIP = "Clip probabilities to [CLIP, 1 - CLIP] in the log-loss, such as 1e-7."
 LARGEST = "To minimise the largest risk, use --measure worst and leave out --alpha."
 
 
@@ -97,23 +103,23 @@ def with_settings(
             continue
         kind: Any = typed.get(about["kind"], list[str])
         default = None if unset or about["kind"] not in typed else each.default
-        made = option(about["help"], about["panel"], _name(each), metavar=about.get("metavar"))
         kind = kind if default is not None else kind | None
         options.append(
             inspect.Parameter(
                 each.name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=default,
-                annotation=Annotated[kind, made],
+                annotation=Annotated[kind, _option(each)],
             )
         )
     return own.replace(parameters=[first, *options, *rest])
 
 
-def _name(each: Field[Any]) -> str:
+def _option(each: Field[Any]) -> Any:
     """The option of a setting."""
-    typed = OPTIONS.get(each.name, each.name.replace("_", "-"))
-    return f"--{typed}/--no-{typed}" if each.metadata["kind"] == "switch" else f"--{typed}"
+    about, typed = each.metadata, OPTIONS.get(each.name, each.name.replace("_", "-"))
+    name = f"--{typed}/--no-{typed}" if about["kind"] == "switch" else f"--{typed}"
+    return option(about["help"], about["panel"], name, metavar=about.get("metavar"))
 
 
 DomainColumns = Annotated[list[str] | None, declared("domain")]
@@ -134,9 +140,7 @@ Seen = Annotated[
 CommonDomains = Annotated[
     bool, option("Leave out domains for which a model has no rows.", DATA, "--common-domains")
 ]
-Threads = Annotated[
-    int | None, option("Threads for reading files, from 1 to 1,024 (default: all cores).", DATA)
-]
+Threads = Annotated[int | None, option(THREADS, DATA)]
 Memory = Annotated[str, option("Memory limit for reading files, such as 2GB.", DATA)]
 Order = Annotated[
     str | None,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from eqrm.checks import CONFIDENCE, integer, optional
+from eqrm.checks import integer, optional
 from eqrm.cli.commands import inner_level, option, say
+from eqrm.cli.options import confidence_of
 
 if TYPE_CHECKING:
     from eqrm.evaluation.inference.planning import DomainPlan
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
 
 def plan(
     alpha: Annotated[str, option("Share of new domains that the bound must cover.")] = "0.9",
-    confidence: Annotated[
-        float, option(f"Confidence level of the bound, {CONFIDENCE.words}.")
-    ] = 0.95,
+    confidence: Annotated[float, confidence_of("the bound")] = 0.95,
     domains: Annotated[
         int | None, option("Number of domains available: also print what they can bound.")
     ] = None,

@@ -12,7 +12,7 @@ import typer
 
 from eqrm.checks import CONFIDENCE, Problems
 from eqrm.cli.commands import column, option, say, separated, typed_command
-from eqrm.cli.options import SEVERAL, read_settings, with_settings
+from eqrm.cli.options import SEVERAL, confidence_of, read_settings, with_settings
 from eqrm.errors import DataFileError, SettingError
 from eqrm.tabular.plan import TrainingPlan
 
@@ -33,9 +33,7 @@ def train(
         bool, option("Print all details, which summary.txt holds too.", HOW, "--verbose")
     ] = False,
     output: Annotated[Path, option("Folder to write everything to.", HOW)] = Path("train-output"),
-    confidence: Annotated[
-        float, option(f"Confidence level of intervals and certificates, {CONFIDENCE.words}.", HOW)
-    ] = 0.95,
+    confidence: Annotated[float, confidence_of("intervals and certificates", HOW)] = 0.95,
     **given: Any,
 ) -> None:
     """Find the model of a table to use on new domains, and say how well it will do there.

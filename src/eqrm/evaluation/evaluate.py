@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
@@ -112,24 +112,9 @@ def evaluate(
     if target is None and losses is None and are_labels(data, predictions):
         data, target = None, data
     domains, nesting = nested_domains(data, domains, within)
-    spec = MeasurementSpec(
-        domains=domains,
-        nesting=nesting,
-        losses=losses,
-        target=target,
-        predictions=predictions,
-        seen=seen,
-        order=order,
-        metric=metric,
-        clip=clip,
-        aggregated=aggregated,
-        model=model,
-        columns={**AGGREGATED, **(columns or {})},
-        threads=threads,
-        memory=memory,
-        progress=progress,
-        references=references,
-    )
+    columns = {**AGGREGATED, **(columns or {})}
+    given, names = locals(), [each.name for each in fields(MeasurementSpec)]
+    spec = MeasurementSpec(**{name: given[name] for name in names if name in given})
     checked_alpha(alpha)
     period = Period(test_after, test_last)
     if bounds is not None:

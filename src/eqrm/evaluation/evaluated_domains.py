@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqrm.data.splits import later_domains
 from eqrm.data.times import DomainSpans, as_times, order_remedy, shown_time
-from eqrm.domains import Name, name_order, named_domains
+from eqrm.domains import Name, name_order, named_domains, places_among
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.in_time.ordered import DomainOrder
@@ -74,8 +74,7 @@ def evaluated(
     }
     if metrics:
         models = paired({name: each.risks for name, each in metrics.items()}, common_domains)
-        place = {str(name): i for i, name in enumerate(names)}
-        kept = np.array([place[str(name)] for name in next(iter(models.values())).domains])
+        kept = places_among(next(iter(models.values())).domains, names)
     elif len(kept) < len(names):
         chosen = [names[i] for i in kept]
         models = {name: risks.only(chosen) for name, risks in models.items()}

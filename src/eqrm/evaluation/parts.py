@@ -29,7 +29,7 @@ from eqrm.evaluation.evaluation import Evaluation
 from eqrm.evaluation.inference.risk_checks import LevelLike, checked_alpha
 from eqrm.evaluation.measuring.measured import DomainFacts, LabelStatistics, Measured
 from eqrm.evaluation.measuring.measurement_spec import AGGREGATED, MeasurementSpec, nested_domains
-from eqrm.evaluation.measuring.unusable_rows import Expected, refuse_if_never_right
+from eqrm.evaluation.measuring.rows import Expected, refuse_if_never_right
 from eqrm.files.checked_json import read_checked_json, write_checked_json
 from eqrm.level import Level
 from eqrm.risks import MeasuredRisks

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.domains import Name
+from eqrm.domains import Name, places_among
 from eqrm.errors import Setting
 from eqrm.evaluation.measuring.measured import (
     LabelStatistics,
@@ -131,9 +131,7 @@ class Predicted:
         cls, rows: RowsOfPredictions, names: Sequence[Name], domains: Sequence[Name], metric: Metric
     ) -> Predicted:
         """Rows, numbered by all ``names``; those of domains that are not evaluated are left out."""
-        place = {str(name): i for i, name in enumerate(domains)}
-        number = np.array([place.get(str(name), -1) for name in names])
-        ids = number[rows.domain]
+        ids = places_among(names, domains)[rows.domain]
         order = np.argsort(ids, kind="stable")[int((ids < 0).sum()) :]
         sorted_rows = RowsOfPredictions(
             ids[order].astype(np.int32), rows.label[order], rows.prediction[order]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from eqrm.checks import COUNT, check_all, check_fields, ruled
-from eqrm.errors import MissingExtraError, SettingError
+from eqrm.errors import SettingError, naming_extra
 from eqrm.objectives.hyperparameters import ChoiceSpace, LogUniformSpace, UniformSpace
 from eqrm.registry import Registry
 from eqrm.sweeps.selection import QuantileSelection
@@ -140,10 +140,8 @@ def _parameter(space: Space, value: Any) -> Any:
 @contextmanager
 def _quiet_optuna() -> Iterator[Any]:
     """Optuna without its lines about studies, and without warnings of what is experimental."""
-    try:
+    with naming_extra("optuna", "optuna", "adaptive"):
         import optuna
-    except ImportError:
-        raise MissingExtraError("optuna", "optuna", "adaptive") from None
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

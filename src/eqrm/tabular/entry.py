@@ -175,7 +175,6 @@ def run_training(
     conflicts = conflicting_splits(given)
     for problem in conflicts:
         problems.note(problem)
-    prepared: Any = None
     with problems.noted():
         inspect = partial(inspect_columns, plan=plan, asked=plan.columns.asked)
         table = read_any_table(data, plan.columns, plan.weather, inspect)
@@ -241,7 +240,6 @@ def read_any_table(
         problems.note(f"{Setting('weather')} can only be used with the table 'flights'.")
     built_in = isinstance(data, str) and data in BUILT_IN and not Path(data).exists()
     absent = [name for name in ("target", "domain") if not getattr(columns, name)]
-    table: Any = None
     if built_in or not absent:
         with problems.noted():
             table = _built_in(data, columns, weather) if built_in else columns.read(data, inspect)
@@ -249,8 +247,7 @@ def read_any_table(
         for name in absent:
             problems.note(f"{Setting(name, 'COLUMN')} is required for {own_name(data)}.")
     problems.refuse(_label_of(data), alone=True)
-    found: Table = table
-    return found
+    return table
 
 
 def _built_in(data: str, columns: TableColumns, weather: bool) -> Table:

@@ -64,6 +64,8 @@ MOST_IN_A_STEP, ROWS_OF_A_BATCH, MOST_DOMAINS = 10_000, 2048, 64
 """A network takes all rows in each step up to the first number; beyond it, batches of these."""
 DATA, HELD_OUT, TRAINING = "Data", "Held-out domains", "Training"
 SEVERAL = "Separate several by commas, or repeat the option."
+PREDICTION = "Column of predictions, or 'p_{class}' for a column of probabilities per class."
+THREADS = "Threads for reading files, from 1 to 1,024 (default: all cores)."
 
 
 @dataclass(frozen=True, kw_only=True)

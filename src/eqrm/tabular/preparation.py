@@ -86,7 +86,6 @@ def prepare(
     if test is not None:
         with problems.noted():
             refuse_shared_domains(train, test)
-    preprocessor: Any = None
     with problems.noted():
         preprocessor = TablePreprocessor.fit(
             train,
@@ -110,7 +109,6 @@ def prepare(
             labels.append(task.labels(table.target))
         with problems.noted():
             _refuse_weightless(table)
-    class_weights: Array | None = None
     with problems.noted():
         class_weights = weights_of_classes(plan.class_weight, task, labels[0])
     problems.refuse("The table", alone=True)
@@ -213,13 +211,10 @@ def _order_note(train: Table, in_time: TimeSplit | None) -> list[str]:
     if name == train.domain_name:
         return told
     if name in train.columns:
-        return [
-            *told,
-            f"The order column {name!r} is a feature: its values in later domains were never seen "
-            "in training.",
-        ]
-    note = f"The order column {name!r} is not used as a feature. To use it, list it in"
-    return [*told, f"{note} {Setting('features')}."]
+        note = "is a feature: its values in later domains were never seen in training."
+    else:
+        note = f"is not used as a feature. To use it, list it in {Setting('features')}."
+    return [*told, f"The order column {name!r} {note}"]
 
 
 def _cut(split: TimeSplit | None) -> list[str]:

@@ -30,8 +30,7 @@ from eqrm.tabular.choosing.leaks import leaks_of
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
-from eqrm.tabular.references import measured_rows
-from eqrm.tabular.requiring import point_for, required_of
+from eqrm.tabular.references import measured_rows, point_for, required_of
 from eqrm.tabular.steps import Inside
 
 

@@ -16,7 +16,7 @@ import torch
 
 from eqrm.checks import one_of
 from eqrm.data.graphs import Graphs
-from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.errors import DomainDataError, naming_extra
 
 ACYCLIC = "acyclic"
 
@@ -24,10 +24,8 @@ ACYCLIC = "acyclic"
 @cache
 def rdkit(module: str) -> Any:
     """A module of RDKit, or an error that names the extra to install."""
-    try:
+    with naming_extra("rdkit", "molecules", "Reading molecules from SMILES"):
         return import_module(f"rdkit.{module}")
-    except ImportError:
-        raise MissingExtraError("rdkit", "molecules", "Reading molecules from SMILES") from None
 
 
 def parsed(smiles: str) -> Any:

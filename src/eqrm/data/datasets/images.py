@@ -24,7 +24,7 @@ from eqrm.data.domain_data import DomainData
 from eqrm.data.splits import refuse_shared
 from eqrm.data.tables.kinds import NUMBER, column_of
 from eqrm.data.tables.reading import read_texts
-from eqrm.errors import DataFileError, MissingExtraError
+from eqrm.errors import DataFileError, naming_extra
 from eqrm.files.checked_json import read_json
 from eqrm.files.reading import DAMAGES, refuse_growth
 
@@ -109,10 +109,8 @@ class ImageFiles:
     """Images of a folder or zip archive, decoded on access: ``images[rows]`` is (k, 3, …)."""
 
     def __init__(self, source: Path, names: Sequence[str], size: int) -> None:
-        try:
+        with naming_extra("pillow", "images", "Reading images"):
             from PIL import Image
-        except ImportError:
-            raise MissingExtraError("pillow", "images", "Reading images") from None
         self.source, self.names, self.size = source, list(names), size
         self._image = Image
         self._archive: tuple[int, zipfile.ZipFile] | None = None

@@ -94,12 +94,11 @@ class TableColumns:
                     date_forms={name: form for name, form in forms.items() if name in features},
                     notes=notes,
                 )
-                if not problems:
-                    return table
-        if inspect is not None:
+        if problems and inspect is not None:
             with problems.noted():
                 inspect(features, parts["target"])
-        raise problems.error(source.label, alone=True)
+        problems.refuse(source.label, alone=True)
+        return table
 
     def _features(
         self, source: FileSource | FrameSource, key: DomainKey, order: str | None

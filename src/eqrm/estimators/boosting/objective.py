@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.checks import NON_NEGATIVE_INTEGER, one_of
-from eqrm.errors import DomainDataError, MissingExtraError
+from eqrm.errors import DomainDataError, naming_extra
 from eqrm.estimators.goal import Goal
 from eqrm.estimators.groups import Groups, as_groups
 from eqrm.level import Level
@@ -349,7 +349,5 @@ def metric_name(loss: str, objective: Aim) -> str:
 
 def import_library(package: str, purpose: str) -> Any:
     """The package of a boosting library, or an error that names the extra."""
-    try:
+    with naming_extra(package, "boosting", purpose):
         return import_module(package)
-    except ImportError:
-        raise MissingExtraError(package, "boosting", purpose) from None

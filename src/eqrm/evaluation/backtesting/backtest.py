@@ -12,7 +12,7 @@ import numpy as np
 
 from eqrm.data.tables.files import opened
 from eqrm.data.windows import Places
-from eqrm.domains import DomainKey, Name, NumberedDomains
+from eqrm.domains import DomainKey, Name, NumberedDomains, places_among
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.backtesting.plan import Array, BacktestPlan
 from eqrm.evaluation.backtesting.results import (
@@ -139,8 +139,7 @@ def _times(
     """The times in a column, each with the place of its domain among these names."""
     with opened(files, spec.threads, spec.memory) as table:
         found, times = domain_times(table, columns, order)
-    place = {str(name): i for i, name in enumerate(names)}
-    ids = np.array([place.get(str(name), -1) for name in found.names])[found.ids]
+    ids = places_among(found.names, names)[found.ids]
     kept = [time for time, number in zip(times, ids.tolist(), strict=True) if number >= 0]
     return NumberedDomains(ids[ids >= 0], tuple(names)), kept
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqrm.checks import CONFIDENCE, FLAG, Problems, refuse_unknown
 from eqrm.data.tables.frames import in_memory
-from eqrm.domains import DomainKey, NumberAsName
+from eqrm.domains import DomainKey, NumberAsName, places_among
 from eqrm.errors import DomainDataError, Setting, TooFewDomainsError
 from eqrm.evaluation.controlling.operating_point import Asked, ModelPoint, OperatingPoint
 from eqrm.evaluation.evaluate import are_labels, measured_models
@@ -237,7 +237,7 @@ def point_of(
     limits = sorted({allowed, *(min(allowed * each, max(most, allowed)) for each in CURVE)})
     at, each = limits.index(allowed), asked.of_one(len(models))
     miss = rank_and_miss(len(found.domains), each.alpha, each.confidence)[1] if asked.true else 0.0
-    places = {name: _places(model.risks, found) for name, model in models.items()}
+    places = {k: places_among(found.domains, m.risks.domains) for k, m in models.items()}
     needs = {
         name: model.needing(required, limits, miss)[:, places[name]]
         for name, model in models.items()
@@ -273,11 +273,6 @@ def point_of(
         needed=needed,
         **kinds[best],
     )
-
-
-def _places(risks: MeasuredRisks, found: Evaluation) -> list[int]:
-    place = {str(name): i for i, name in enumerate(risks.domains)}
-    return [place[str(name)] for name in found.domains]
 
 
 def _kind_of(name: str, model: Measured | OfGrid, required: Requirement) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from eqrm.evaluation.inference.risk_checks import Refused
 from eqrm.evaluation.inference.true_risk import rank_and_miss
 from eqrm.evaluation.measuring.metrics import as_numbers, single_column
 from eqrm.evaluation.measuring.requirement import AMONG, LOSS, ROUNDING, Array, Requirement
-from eqrm.evaluation.measuring.unusable_rows import ENDS_IN_ORDER
+from eqrm.evaluation.measuring.rows import ENDS_IN_ORDER
 from eqrm.evaluation.presenting.plots import QUIET, given_or_new_axes, plain_label, shades
 from eqrm.evaluation.rounding import as_percent
 from eqrm.files.checked_json import read_checked_json, write_checked_json

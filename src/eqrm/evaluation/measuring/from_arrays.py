@@ -22,12 +22,12 @@ from eqrm.evaluation.measuring.metrics import (
     positions_of,
     single_column,
 )
-from eqrm.evaluation.measuring.rows import RowsOfPredictions
-from eqrm.evaluation.measuring.unusable_rows import (
+from eqrm.evaluation.measuring.rows import (
     ENDS_IN_ORDER,
     SHOWN,
     Expected,
     Row,
+    RowsOfPredictions,
     refuse_if_never_right,
     refuse_probabilities,
     refuse_rows,

@@ -72,7 +72,8 @@ def _of_columns(table: TableFiles, names: list[str], spec: MeasurementSpec) -> d
         name, rows = column.model, None
         risks, labels = grouped.measured[name], grouped.labels.get(name)
         if labels is not None and int(risks.counts.sum()) * len(columns) <= spec.most_rows:
-            rows = PredictionTable(table, names, column, grouped).all_rows()
+            every = PredictionTable(table, names, column, grouped).rows()
+            rows = RowsOfPredictions.joined(list(every))
         again = partial(_reread, spec, names, column, grouped, table.files)
         classes = tuple(column.expected.classes or ())
         several = column.expected.several
@@ -89,9 +90,8 @@ def _reread(
 ) -> Iterator[RowsOfPredictions]:
     """All rows of one model from the files, sorted by domain: some whole domains at a time."""
     with opened(files, spec.threads, spec.memory, spec.progress) as table:
-        numbers = {name: i for i, name in enumerate(grouped.measured[column.model].domains)}
         rows, held = PredictionTable(table, names, column, grouped), list[RowsOfPredictions]()
-        for part in rows.rows(numbers, ordered=True):
+        for part in rows.rows(ordered=True):
             whole = int(np.searchsorted(part.domain, part.domain[-1]))
             if whole:
                 yield RowsOfPredictions.joined([*held, part.of(slice(whole))])

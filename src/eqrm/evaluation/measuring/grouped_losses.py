@@ -16,8 +16,13 @@ from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.loss_columns import LossColumn, loss_columns
 from eqrm.evaluation.measuring.measured import LabelStatistics
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
-from eqrm.evaluation.measuring.rows import RowsOfPredictions
-from eqrm.evaluation.measuring.unusable_rows import SHOWN, Row, refuse_if_never_right, refuse_rows
+from eqrm.evaluation.measuring.rows import (
+    SHOWN,
+    Row,
+    RowsOfPredictions,
+    refuse_if_never_right,
+    refuse_rows,
+)
 from eqrm.risks import MeasuredRisks
 
 NUMBERS = "eqrm_numbered_domains"
@@ -268,14 +273,16 @@ class PredictionTable:
         return None if known is None else list(known)
 
     def rows(
-        self, numbers: Mapping[Name, int], ordered: bool = False
+        self, numbers: Mapping[Name, int] | None = None, ordered: bool = False
     ) -> Iterator[RowsOfPredictions]:
         """The rows of the domains that have a number, which DuckDB is given by their columns.
 
-        ``ordered`` sorts them by that number.
+        By default these are all, numbered as in ``measured``. ``ordered`` sorts by that number.
         """
         import pyarrow
 
+        if numbers is None:
+            numbers = {name: i for i, name in enumerate(self.measured.domains)}
         kept = [place for place, name in enumerate(self.grouped.names) if name in numbers]
         keys = {
             f"d{j}": pyarrow.array([values[place] for place in kept])
@@ -293,20 +300,15 @@ class PredictionTable:
             f"{' ORDER BY n.number' * ordered}"
         )
         for batch in self.table.batches(sql, ROWS_AT_A_TIME, **self.column.parameters):
-            values = _as_array(batch.column(prediction))
+            values = column_array(batch.column(prediction))
             labels = np.asarray(batch.column(label).to_numpy(zero_copy_only=False), np.float64)
             if self.column.expected.several:
                 labels = labels - 1.0  # positions in SQL are from 1
             number = batch.column("number").to_numpy(zero_copy_only=False)
             yield RowsOfPredictions(number, labels, values)
 
-    def all_rows(self) -> RowsOfPredictions:
-        """Every row, its domain numbered as in ``measured``."""
-        places = {name: i for i, name in enumerate(self.measured.domains)}
-        return RowsOfPredictions.joined(list(self.rows(places)))
 
-
-def _as_array(column: Any) -> NDArray[np.float64]:
+def column_array(column: Any) -> NDArray[np.float64]:
     """Numbers (k,), or lists of equally many numbers (k, K)."""
     import pyarrow
 

@@ -18,7 +18,7 @@ from eqrm.evaluation.measuring.measurement_spec import (
     ends_of_intervals,
 )
 from eqrm.evaluation.measuring.metrics import Metric, sql_class_losses
-from eqrm.evaluation.measuring.unusable_rows import (
+from eqrm.evaluation.measuring.rows import (
     ENDS_IN_ORDER,
     Expected,
     refuse_probabilities,
@@ -63,15 +63,9 @@ class LossColumn:
 
 def loss_columns(table: TableFiles, spec: MeasurementSpec) -> list[LossColumn]:
     """The loss of each model."""
-    if spec.losses is not None:
-        return [
-            _given_loss(table, i, name, column)
-            for i, (name, column) in enumerate(named_columns(table, spec.losses).items())
-        ]
-    return [
-        _predicted(table, spec, i, name, column)
-        for i, (name, column) in enumerate(named_columns(table, spec.predictions).items())
-    ]
+    given = spec.predictions if spec.losses is None else spec.losses
+    columns = enumerate(named_columns(table, given).items())
+    return [_loss_column(table, spec, i, name, column) for i, (name, column) in columns]
 
 
 def named_columns(table: TableFiles, given: Columns) -> dict[str, str]:
@@ -100,9 +94,11 @@ def _given_loss(table: TableFiles, i: int, name: str, column: str) -> LossColumn
     return LossColumn(name, f"p{i}", inputs, ("NULL", identifier), Expected(), {})
 
 
-def _predicted(
+def _loss_column(
     table: TableFiles, spec: MeasurementSpec, i: int, name: str, column: str
 ) -> LossColumn:
+    if spec.losses is not None:
+        return _given_loss(table, i, name, column)
     metric = spec.known_metric
     if metric is None:
         raise TypeError("a loss given as a function is not SQL")
@@ -110,7 +106,7 @@ def _predicted(
     if spec.requirement is not None and spec.requirement.numbers:
         return _interval(table, spec, i, name, column)
     if "{class}" in column and column not in table.types:
-        return _template(table, spec, metric, i, (name, column))
+        return _template(table, spec, metric, i, name, column)
     prediction = table.column(column)
     shown = label, prediction
     if table.types[column].endswith("]"):
@@ -154,10 +150,9 @@ def _interval(
 
 
 def _template(
-    table: TableFiles, spec: MeasurementSpec, metric: Metric, i: int, named: tuple[str, str]
+    table: TableFiles, spec: MeasurementSpec, metric: Metric, i: int, name: str, template: str
 ) -> LossColumn:
     """Probabilities in a column per class: ``p_{class}`` matches p_cat, p_dog, …"""
-    name, template = named
     found = template_columns(table, template, "class", 2)
     label = table.column(spec.target)
     parameters = {f"class{j}": each for j, each in enumerate(found)}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.domains import Name, NumberedDomains
+from eqrm.domains import Name, NumberedDomains, places_among
 from eqrm.errors import DomainDataError
 from eqrm.evaluation.measuring.requirement import Requirement
 from eqrm.evaluation.measuring.rows import RowsOfPredictions
@@ -160,8 +160,7 @@ class Measured:
         """By a metric of labels and predictions (n, …); which domains count is known later."""
 
         def of(kept: Sequence[Name]) -> DomainMetric:
-            place = {str(each): i for i, each in enumerate(kept)}
-            ids = np.array([place.get(str(each), -1) for each in domains.names])[domains.ids]
+            ids = places_among(domains.names, kept)[domains.ids]
             rows = ids >= 0
             numbered = NumberedDomains(ids[rows], tuple(kept))
             try:
@@ -217,12 +216,8 @@ class Skill:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Skill:
         """The reverse of :meth:`to_dict`."""
-        ranking = content["ranking"]
-        return cls(
-            math.nan if ranking is None else ranking,
-            content["accuracy"],
-            content["calibration_error"],
-        )
+        ranking = math.nan if content["ranking"] is None else content["ranking"]
+        return cls(ranking, content["accuracy"], content["calibration_error"])
 
 
 def skill_of_numbers(target: Array, predictions: Array) -> Skill:

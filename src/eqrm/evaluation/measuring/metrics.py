@@ -1,7 +1,7 @@
 """The losses that labels and predictions are measured with, as arrays and as SQL.
 
 A loss that cannot be computed (a missing label, a probability outside [0, 1], log of 0) is NaN
-in arrays and NULL in SQL; :mod:`~eqrm.evaluation.measuring.unusable_rows` then says which rows and
+in arrays and NULL in SQL; :mod:`~eqrm.evaluation.measuring.rows` then says which rows and
 why. The help of commands names every metric, so numpy is imported only where it computes.
 """
 
@@ -221,20 +221,6 @@ def _zero_one() -> Metric:
     return Metric("0-1", of_arrays, sql, (0.0, 1.0), classes, in_words="0-1 loss")
 
 
-def _squared() -> Metric:
-    def sql(label: str, prediction: str) -> str:
-        return f"(({label} - {prediction}) * ({label} - {prediction}))"
-
-    return Metric("squared", lambda y, p: (y - p) ** 2, sql, in_words="squared error")
-
-
-def _absolute() -> Metric:
-    def sql(label: str, prediction: str) -> str:
-        return f"abs({label} - {prediction})"
-
-    return Metric("absolute", lambda y, p: abs(y - p), sql, in_words="absolute error")
-
-
 def _pinball(option: str) -> Metric:
     level = _number_or_nan(option)
     if not OPEN_FRACTION.holds(level):
@@ -284,7 +270,16 @@ def _number_or_nan(value: Any) -> float:
         return math.nan
 
 
-_ALL = (_log_loss(0.0), _brier(), _zero_one(), _squared(), _absolute(), _pinball("0.9"))
+_SQUARED = Metric(
+    "squared",
+    lambda y, p: (y - p) ** 2,
+    lambda y, p: f"(({y} - {p}) * ({y} - {p}))",
+    in_words="squared error",
+)
+_ABSOLUTE = Metric(
+    "absolute", lambda y, p: abs(y - p), lambda y, p: f"abs({y} - {p})", in_words="absolute error"
+)
+_ALL = (_log_loss(0.0), _brier(), _zero_one(), _SQUARED, _ABSOLUTE, _pinball("0.9"))
 DECLARED = {each.name.partition(":")[0]: each for each in _ALL}
 """Every metric by name, in the order of the help."""
 METRICS = tuple(sorted(DECLARED))

@@ -20,6 +20,7 @@ from scipy.special import betainc
 
 from eqrm.checks import is_number, one_of
 from eqrm.errors import SettingError
+from eqrm.evaluation.measuring.metrics import as_numbers
 from eqrm.evaluation.measuring.rows import RowsOfPredictions
 from eqrm.evaluation.rounding import as_percent, rounded_up
 
@@ -303,16 +304,6 @@ def _ranked(ids: NDArray[np.int32], values: Array, domains: int) -> tuple[NDArra
     return ids[order], values[order]
 
 
-def _of_classes(predictions: Array) -> Array:
-    """Probabilities (n, K) of all classes."""
-    second = _of_second(predictions)
-    return second if second.ndim == 2 else np.column_stack([1.0 - second, second])
-
-
-def _as_numbers(values: NDArray[Any]) -> Array:
-    return values.astype(np.float64)
-
-
 def _of_second(predictions: Array) -> Array:
     """The probability of the second of two classes; of more classes all."""
     two = predictions.ndim == 2 and predictions.shape[1] == 2
@@ -339,7 +330,8 @@ def _wrong(labels: Array, predictions: Array) -> tuple[Array, None]:
 
 def set_scores(predictions: Array, score: str) -> Array:
     """The score of each class (n, K): those up to the setting are in the set."""
-    given = _of_classes(predictions)
+    given = _of_second(predictions)
+    given = given if given.ndim == 2 else np.column_stack([1.0 - given, given])
     if score == LAC:
         return -given
     order = np.argsort(-given, axis=1, kind="stable")
@@ -355,7 +347,7 @@ def _of_sets(score: str, lowest: float, highest: float, rule: str) -> Kind:
         return every[np.arange(len(labels)), labels.astype(np.int64)], None
 
     def size(labels: Array, predictions: Array, setting: float) -> Array:
-        return _as_numbers((set_scores(predictions, score) <= setting).sum(axis=1))
+        return as_numbers((set_scores(predictions, score) <= setting).sum(axis=1))
 
     lost = "the rows with a class outside their set"
     return Kind(scores, size, "classes per set", False, lowest, highest, lost, rule)
@@ -363,7 +355,7 @@ def _of_sets(score: str, lowest: float, highest: float, rule: str) -> Kind:
 
 KINDS = {
     kind: Kind(
-        *(_wrong, lambda y, p, at: _as_numbers(confidence_and_class(p)[0] > at), "answered", True),
+        *(_wrong, lambda y, p, at: as_numbers(confidence_and_class(p)[0] > at), "answered", True),
         *(0.0, 1.0, lost, "answer where the confidence is above {}, and pass the others on"),
     )
     for kind, lost in ((WRONG, "all rows answered wrongly"), (AMONG, "the answered rows wrong"))
@@ -378,7 +370,7 @@ KINDS = {
     ),
     MISSED: Kind(
         lambda y, p: (np.where(y == 1.0, -_of_second(p), -np.inf), y),
-        lambda _, p, at: _as_numbers(_of_second(p) >= -at),
+        lambda _, p, at: as_numbers(_of_second(p) >= -at),
         *("called positive", False, -1.0, 0.0, "the positives missed"),
         "call rows positive from a probability of {}",
     ),

@@ -12,7 +12,7 @@ import numpy as np
 
 from eqrm.checks import one_of
 from eqrm.distributions.kernel import KDE
-from eqrm.errors import MissingExtraError
+from eqrm.errors import naming_extra
 from eqrm.evaluation.inference.comparison import Difference
 from eqrm.evaluation.inference.risk_checks import Vector
 from eqrm.files.writing import whole_file
@@ -140,10 +140,8 @@ def given_or_new_axes(axes: Axes | None) -> Axes:
     """The axes, or new ones in a figure of pyplot, which a notebook shows."""
     if axes is not None:
         return axes
-    try:
+    with naming_extra("matplotlib", "plots", "Drawing a figure"):
         from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plots", "Drawing a figure") from error
     return pyplot.subplots(figsize=(5.2, 3.4), layout="constrained")[1]
 
 
@@ -185,10 +183,8 @@ def figure_format(path: Path) -> str:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure, sizes in inches."""
-    try:
+    with naming_extra("matplotlib", "plots", "Drawing a figure"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "plots", "Drawing a figure") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from eqrm.checks import NON_NEGATIVE, Rule, check_fields, ruled
-from eqrm.errors import MissingExtraError, SettingError
+from eqrm.errors import SettingError, naming_extra
 from eqrm.sweeps.engines.base import Engine, RunOutcome
 from eqrm.sweeps.execution import logged_run
 from eqrm.sweeps.sweep_folder import SweepFolder
@@ -47,10 +47,8 @@ class RayEngine(Engine):
     def __post_init__(self) -> None:
         check_fields(self)
         self._needs = {"CPU": self.threads, "GPU": self.gpus, "memory": _bytes(self.memory)}
-        try:
+        with naming_extra("ray", "ray", "The engine 'ray'"):
             import ray
-        except ImportError as error:
-            raise MissingExtraError("ray", "ray", "The engine 'ray'") from error
         self._ray: Any = ray
         self._tasks: dict[Any, str] = {}
 

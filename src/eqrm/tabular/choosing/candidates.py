@@ -76,20 +76,14 @@ class Family:
     template: Any
     takes_levels: bool = True
 
-    def ways(self, plan: TrainingPlan, level: Level) -> tuple[Surrogate, ...]:
-        """What may be minimised for a level, the simplest first, without plain training."""
-        if plan.measure != "quantile":
-            return (Surrogate(plan.measure, level),) if self.takes_levels else ()
-        if not self.takes_levels:
-            return RECALIBRATED
-        if plan.surrogate != "auto":
-            return (*RECALIBRATED, Surrogate("quantile", level))
-        return (*RECALIBRATED, *trained_candidates(level, self.template._takes_long))
-
     def candidates(self, plan: TrainingPlan, level: Level) -> list[Candidate]:
-        """Plain training and all ways to train for a level."""
-        ways = [Candidate(self.name, way, level) for way in self.ways(plan, level)]
-        return [Candidate(self.name, ERM), *ways]
+        """Plain training and all ways to train for a level, the simplest first."""
+        ways = [*RECALIBRATED] if plan.measure == "quantile" else []
+        if self.takes_levels and plan.measure == "quantile" and plan.surrogate == "auto":
+            ways += trained_candidates(level, self.template._takes_long)
+        elif self.takes_levels:
+            ways.append(Surrogate(plan.measure, level))
+        return [Candidate(self.name, ERM), *(Candidate(self.name, way, level) for way in ways)]
 
 
 def families(

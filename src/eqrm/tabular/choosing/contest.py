@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eqrm.estimators.selection.surrogates import WIDE
 from eqrm.evaluation.inference.sureness import (
     QuantileChange,
     compare_quantiles,
@@ -43,8 +44,6 @@ Mask = NDArray[np.bool_]
 BUDGET = 0.1
 """By how much the mean risk may be above that of plain training, as a share."""
 SURE, EVEN = 0.55, 0.5
-WIDE = 4.0
-"""Candidates are compared by weights as wide as those of so many times fewer domains."""
 RESAMPLES = 400
 KEPT_SKILL, KEPT_SPREAD = 0.5, 0.1
 """The least AUC above ½ (or R²), and spread of scores, as shares of those of plain training."""

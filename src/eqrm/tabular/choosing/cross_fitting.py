@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqrm.data.times import domain_spans
+from eqrm.domains import places_among
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.estimators.boosting.rounds import tree_settings
 from eqrm.estimators.groups import Groups, as_groups
@@ -43,8 +44,7 @@ from eqrm.tabular.choosing.candidates import Candidate, Family, families
 from eqrm.tabular.choosing.contest import Contest
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, warnings_noted
-from eqrm.tabular.references import Array, measured_rows
-from eqrm.tabular.requiring import kept_of, required_of
+from eqrm.tabular.references import Array, kept_of, measured_rows, required_of
 from eqrm.tabular.steps import Inside
 from eqrm.text import listed
 
@@ -221,10 +221,10 @@ class Comparison:
         order = self.order(found.domains)
         block, table = None, rows.table
         if table.unit == "group":  # members of a group stand together, and are drawn together
-            place = {str(name): i for i, name in enumerate(table.numbered_domains.names)}
-            group = np.zeros(len(place), dtype=np.int64)
-            group[table.numbered_domains.ids] = table.unit_ids
-            groups = group[[place[str(name)] for name in found.domains]]
+            numbered = table.numbered_domains
+            group = np.zeros(len(numbered.names), dtype=np.int64)
+            group[numbered.ids] = table.unit_ids
+            groups = group[places_among(found.domains, numbered.names)]
             matrix = matrix[:, np.argsort(groups, kind="stable")]
             block = max(2, -(-matrix.shape[1] // len(np.unique(groups))))
         elif order is not None:
@@ -247,8 +247,7 @@ class Comparison:
         numbered = table.numbered_domains
         name = table.domain_name if table.order is None else table.order_name
         spans = domain_spans(numbered.ids, numbered.names, table.order, repr(name), "")
-        place = {str(each): number for number, each in enumerate(numbered.names)}
-        return DomainOrder(spans.first[[place[str(each)] for each in domains]], name)
+        return DomainOrder(spans.first[places_among(domains, numbered.names)], name)
 
     def _skill(self, scores: Array, target: NDArray[Any]) -> Skill:
         if not self.prepared.task.classes:

@@ -21,6 +21,7 @@ from eqrm.domains import joined_columns
 from eqrm.errors import DataFileError, SettingError
 from eqrm.estimators.tasks import checked_predictions
 from eqrm.evaluation.measuring.domain_columns import refuse_untrue, truth_in_sql
+from eqrm.evaluation.measuring.grouped_losses import column_array
 from eqrm.evaluation.measuring.loss_columns import as_double
 from eqrm.files.checked_json import read_json
 from eqrm.files.writing import GuardedCells, whole_file, write_text
@@ -246,15 +247,9 @@ def _corrected(batch: Any, columns: list[str], saved: SavedCorrection, first_row
 
     places = [batch.schema.get_field_index(name) for name in columns]
     held = [batch.column(place) for place in places]
-    as_lists = pyarrow.types.is_list(held[0].type)
-    if as_lists:
-        given = np.array(held[0].to_pylist(), dtype=np.float64)
-    else:
-        given = np.column_stack(
-            [np.asarray(each.to_numpy(zero_copy_only=False), dtype=np.float64) for each in held]
-        )
+    given = np.column_stack([column_array(each) for each in held])
     found = saved(given[:, 0] if given.shape[1] == 1 else given, first_row)
-    if as_lists:
+    if pyarrow.types.is_list(held[0].type):
         arrays = [pyarrow.array(list(found), held[0].type)]
     else:
         arrays = [pyarrow.array(column) for column in np.atleast_2d(found.T)]

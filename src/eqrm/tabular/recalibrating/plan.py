@@ -9,7 +9,7 @@ from typing import Any
 from eqrm.checks import CONFIDENCE, FRACTION, SEED, Problems, checked_settings, number, setting
 from eqrm.errors import Setting
 from eqrm.level import Level
-from eqrm.tabular.plan import DATA, HELD_OUT, SEVERAL, TrainingPlan
+from eqrm.tabular.plan import DATA, HELD_OUT, PREDICTION, SEVERAL, THREADS, TrainingPlan
 
 METRICS = ("log-loss", "squared")
 CORRECTION, OUTPUT = "Correction", "Output"
@@ -27,12 +27,7 @@ class RecalibrationPlan:
 
     domains: Sequence[str] = field(default=(), metadata=TRAINING["domain"].metadata)
     target: str = setting("", DATA, "Column of what is predicted.", metavar="COLUMN")
-    prediction: str = setting(
-        "",
-        DATA,
-        "Column of predictions, or 'p_{class}' for a column of probabilities per class.",
-        metavar="COLUMN",
-    )
+    prediction: str = setting("", DATA, PREDICTION, metavar="COLUMN")
     metric: str = setting(
         "log-loss",
         DATA,
@@ -46,12 +41,7 @@ class RecalibrationPlan:
         kind="number",
         rule=number(above=0, below=0.5),
     )
-    threads: int | None = setting(
-        None,
-        DATA,
-        "Threads for reading files, from 1 to 1,024 (default: all cores).",
-        kind="integer",
-    )
+    threads: int | None = setting(None, DATA, THREADS, kind="integer")
     memory: str = setting(
         "600MB", DATA, "Memory limit for reading files, such as 2GB (default: 600MB)."
     )

@@ -162,7 +162,9 @@ def _about_certificate(state: WatchState) -> list[str]:
         )
     return [
         watched,
-        state.watch.assumption,
+        state.watch.assumption
+        if required is None
+        else state.watch.assuming("meet the requirement"),
         "The certificate itself fails with a probability of at most "
         f"{as_percent(round(1.0 - claim.certificate.confidence, 10))}, which adds to that of a "
         "false alarm.",

@@ -154,6 +154,10 @@ class Watch:
     @property
     def assumption(self) -> str:
         """What must be true for false alarms to be as rare as stated, as a sentence."""
+        return self.assuming(f"have a risk of at most {rounded_up(self.bound)}")
+
+    def assuming(self, promised: str) -> str:
+        """The same, with what is promised of domains in other words."""
         if self.dependence == 0:
             which = "New domains are independent of each other"
         else:
@@ -162,9 +166,8 @@ class Watch:
         return (
             f"{which}. Then the alarm rings with a probability of at most "
             f"{as_percent(self.delta)}, however long one watches, if at least "
-            f"{as_percent(self.alpha)} of new domains have a risk of at most "
-            f"{rounded_up(self.bound)}. Where neighbouring domains resemble each other beyond "
-            "that, false alarms are more frequent."
+            f"{as_percent(self.alpha)} of new domains {promised}. Where neighbouring domains "
+            "resemble each other beyond that, false alarms are more frequent."
         )
 
     def update(self, risk: float) -> float:

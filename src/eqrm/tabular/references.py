@@ -110,18 +110,11 @@ def kept_of(
 
 
 def point_for(
-    name: str,
-    scores: Array,
-    rows: EncodedPart,
-    task: Task,
-    judged: Evaluation,
-    asked: Asked,
-    text: str,
+    name: str, model: Measured, judged: Evaluation, asked: Asked, required: Requirement
 ) -> OperatingPoint | str:
     """The operating point of a model on the domains it was judged on, or why there is none."""
-    required = required_of(text, task)
     alone = replace(judged, models={name: judged[name]}, references=None)
     try:
-        return point_of({name: rows_of(scores, rows, task)}, alone, required, asked)
+        return point_of({name: model}, alone, required, asked)
     except TooFewDomainsError as refusal:
         return str(refusal)

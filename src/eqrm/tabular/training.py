@@ -30,7 +30,7 @@ from eqrm.tabular.choosing.leaks import leaks_of
 from eqrm.tabular.model import TableModel
 from eqrm.tabular.plan import TrainingPlan
 from eqrm.tabular.preparation import EncodedPart, PreparedTraining, prepare
-from eqrm.tabular.references import measured_rows, point_for, required_of
+from eqrm.tabular.references import measured_rows, point_for, required_of, rows_of
 from eqrm.tabular.steps import Inside
 
 
@@ -77,8 +77,8 @@ def train_prepared(
     confidence: float = 0.95,
 ) -> TableTraining:
     """Compare candidates, decide, and fit what was decided on to all domains."""
-    if plan.require is not None:
-        required_of(plan.require, prepared.task)  # before anything is fitted
+    # Refused before anything is fitted.
+    required = None if plan.require is None else required_of(plan.require, prepared.task)
     notes = [*prepared.notes]
     compared, leaks = Comparison(plan, prepared, notes, progress), leaks_of(prepared)
     compared.fit()
@@ -106,15 +106,15 @@ def train_prepared(
         models = dict(fitted_models(compared, refit, prepared))
         aside = _kept_aside(models, prepared, prepared.test)
     point = None
-    if plan.require is not None:
-        asked = Asked(headline.alpha.alpha, confidence)
-        given = scores[headline.chosen], compared.judged_rows, prepared.task, evaluation
+    if required is not None:
+        name, asked = headline.chosen, Asked(headline.alpha.alpha, confidence)
+        model, judged = rows_of(scores[name], compared.judged_rows, prepared.task), evaluation
         if prepared.test is not None and aside is not None:
-            own = models[headline.chosen].estimator._checked_scores(prepared.test.matrix)
+            own = models[name].estimator._checked_scores(prepared.test.matrix)
+            model = rows_of(own, prepared.test, prepared.task)
             # The model that is handed over may be fitted to these domains too.
-            of_other = replace(aside, cross_fitted=prepared.everything is not None)
-            given = own, prepared.test, prepared.task, of_other
-        point = point_for(headline.chosen, *given, asked, plan.require)
+            judged = replace(aside, cross_fitted=prepared.everything is not None)
+        point = point_for(name, model, judged, asked, required)
     if prepared.test is None or prepared.everything is not None:
         progress("fitting the models to all domains")
         models = dict(fitted_models(compared, refit, whole))

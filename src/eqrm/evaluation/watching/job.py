@@ -15,7 +15,7 @@ from eqrm.data.tables.files import find_files
 from eqrm.data.times import as_times
 from eqrm.errors import DomainDataError, Setting, SettingError
 from eqrm.evaluation.evaluate import measured_models
-from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS
+from eqrm.evaluation.inference.in_time.watch import BROKEN, HOLDS, SUSPICIOUS, assumed
 from eqrm.evaluation.measuring.measurement_spec import MeasurementSpec
 from eqrm.evaluation.parts import fingerprint
 from eqrm.evaluation.presenting.report.page import assembled_page
@@ -164,7 +164,7 @@ def _about_certificate(state: WatchState) -> list[str]:
         watched,
         state.watch.assumption
         if required is None
-        else state.watch.assuming("meet the requirement"),
+        else assumed(state.watch, "meet the requirement"),
         "The certificate itself fails with a probability of at most "
         f"{as_percent(round(1.0 - claim.certificate.confidence, 10))}, which adds to that of a "
         "false alarm.",

@@ -154,21 +154,7 @@ class Watch:
     @property
     def assumption(self) -> str:
         """What must be true for false alarms to be as rare as stated, as a sentence."""
-        return self.assuming(f"have a risk of at most {rounded_up(self.bound)}")
-
-    def assuming(self, promised: str) -> str:
-        """The same, with what is promised of domains in other words."""
-        if self.dependence == 0:
-            which = "New domains are independent of each other"
-        else:
-            places = counted(self.dependence, "place")
-            which = f"New domains are independent of those more than {places} earlier"
-        return (
-            f"{which}. Then the alarm rings with a probability of at most "
-            f"{as_percent(self.delta)}, however long one watches, if at least "
-            f"{as_percent(self.alpha)} of new domains {promised}. Where neighbouring domains "
-            "resemble each other beyond that, false alarms are more frequent."
-        )
+        return assumed(self, f"have a risk of at most {rounded_up(self.bound)}")
 
     def update(self, risk: float) -> float:
         """Take the risk of one new domain; returns the evidence against the certificate."""
@@ -303,3 +289,18 @@ def _dependence(certificate: Certificate, given: int | None) -> int:
             f"the later a true one (the estimated block length is {certificate.block_length:.1f})."
         )
     return certificate.dependence
+
+
+def assumed(watch: Watch, promised: str) -> str:
+    """The assumption of a watch, with what is promised of domains in words."""
+    if watch.dependence == 0:
+        which = "New domains are independent of each other"
+    else:
+        places = counted(watch.dependence, "place")
+        which = f"New domains are independent of those more than {places} earlier"
+    return (
+        f"{which}. Then the alarm rings with a probability of at most "
+        f"{as_percent(watch.delta)}, however long one watches, if at least "
+        f"{as_percent(watch.alpha)} of new domains {promised}. Where neighbouring domains "
+        "resemble each other beyond that, false alarms are more frequent."
+    )

@@ -112,7 +112,7 @@ def test_a_training_by_a_requirement_hands_over_its_point(folder: Path) -> None:
     found = eqrm.train(everything, "late", "day", **options)  # type: ignore[arg-type]
     assert found.point is not None
     assert found.point.needed.cross_fitted
-    assert "(keeps most where 'wrong <= 20%' is required)" in found.printed()
+    assert "(best where 'wrong <= 20%' is required)" in found.printed()
     assert "answered: where 9 in 10 of these days meet it" in found.printed()
     assert "not proven" in found.printed()
     kept = eqrm.train(everything, "late", "day", certify=0.4, **options)  # type: ignore[arg-type]

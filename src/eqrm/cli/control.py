@@ -97,7 +97,7 @@ def control(
 
     The setting is such that, with the confidence asked for, at least a share alpha of new
     domains meet the requirement. Of several models the one that keeps most is chosen: most rows
-    answered, the narrowest intervals, the smallest sets.
+    answered, the narrowest intervals, the smallest sets, the fewest alarms.
     """
     from eqrm.evaluation.controlling.control import control as run
     from eqrm.evaluation.presenting.plots import figure_format, new_figure, save_figure
@@ -128,5 +128,6 @@ def control(
         return
     say(point)
     if save is not None:
-        used = " (for eqrm predict --control, and eqrm watch --start)" * (not losses)
+        unwatched = (losses, true, spells, recent, scale)
+        used = " (for eqrm predict --control, and eqrm watch --start)" * (not any(unwatched))
         say(f"\nOperating point: {save}{used}")

@@ -354,6 +354,9 @@ def test_answers_are_classes_of_the_model() -> None:
     point = control_model(fitted, x, frame.label, frame.day, require="wrong <= 20%")
     assert point.classes == (1, 2)
     answers = point.apply(fitted.predict_proba(x))["answer"]
+    for names in (["1", "2"], ["p_1", "p_2"], [1, 2]):
+        given = Frame(fitted.predict_proba(x), columns=names).iloc[:, ::-1]
+        assert point.apply(given)["answer"].tolist() == answers.tolist()
     assert {each for each in answers if each is not None} == {1, 2}
     other = LogisticRegression().fit(x, frame.label + (frame.x > 2))
     with pytest.raises(SettingError, match="must know the same classes"):

@@ -113,12 +113,7 @@ def control(
         within = NumberAsName(setting) if data is not None else in_memory(setting).astype(str)
     domains, nesting = nested_domains(data, domains, within)
     metric = "log-loss" if of_grid else required
-    columns: dict[str, Any] = {
-        "target": target,
-        "predictions": predictions,
-        "losses": losses,
-        "scale": scale,
-    }
+    columns = dict[str, Any](target=target, predictions=predictions, losses=losses, scale=scale)
     read = {name: options[name] for name in READING if name in options}
     spec = MeasurementSpec(domains, nesting=nesting, metric=metric, **columns, **read)
     measured = measured_models(data, spec)

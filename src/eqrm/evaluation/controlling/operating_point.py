@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqrm.data.tables.frames import in_memory
+from eqrm.data.tables.frames import column, frame_columns, in_memory, is_frame
 from eqrm.errors import (
     DataFileError,
     DomainDataError,
@@ -150,7 +150,7 @@ class OperatingPoint:
 
     @property
     def setting(self) -> float:
-        """The setting of the model that keeps most."""
+        """The setting of the model that keeps most; of 'missed' and 'lac' minus the probability."""
         return self.models[self.model].setting
 
     @property
@@ -169,8 +169,7 @@ class OperatingPoint:
         return replace(found, doubt=doubt)
 
     def _bound_of(self, name: str) -> Bound:
-        asked = self.asked.of_one(len(self.models))
-        return asked.bound(self.needed[name].risks, self.needed)
+        return self.asked.of_one(len(self.models)).bound(self.needed[name].risks, self.needed)
 
     def met(self, name: str | None = None) -> int:
         """How many of the calibration domains meet the requirement at the setting."""
@@ -196,8 +195,14 @@ class OperatingPoint:
         For "wrong": ``passed`` and the ``answer`` (None where a row is passed on). For coverage of
         classes the ``set`` of each row, as a tuple; of numbers ``lower`` and ``upper``, for which
         ``scale`` holds the unit of each row if there was one. For "missed" and "false alarms":
-        ``positive``. ``classes`` are names of classes, by default those of the point.
+        ``positive``. ``classes`` are names of classes, by default those of the point; columns of a
+        frame that are called like them, or ``p_`` and the name, may have any order.
         """
+        if is_frame(predictions) and self.classes:
+            named = {str(each).removeprefix("p_"): each for each in frame_columns(predictions)}
+            wanted = [*map(str, self.classes)]
+            if {*named} == {*wanted}:
+                predictions = np.column_stack([column(predictions, named[k]) for k in wanted])
         how, given = self.requirement, in_memory(predictions)
         if how.kind == LOSS:
             raise SettingError(
@@ -320,6 +325,9 @@ class OperatingPoint:
                 "The requirement is about the measured share of a domain of similar size. For the "
                 f"true share: {Setting('true', True)}."
             )
+        if self.needed.time_order is not None and not self.asked.in_time.asked:
+            ways = " or ".join(map(str, (Setting("spells", True), Setting("dependence", "K"))))
+            told.append(f"Where neighbours in time resemble each other, ask for {ways}.")
         return [*told, *filter(None, [self.needed.left_out.strip()])]
 
     @property
@@ -342,9 +350,8 @@ class OperatingPoint:
             limits, _, kept = np.array(each.curve, dtype=np.float64).T
             axes.plot(limits, kept, marker="o", markersize=3, color=colour, label=plain_label(name))
         axes.axvline(how.allowed, linestyle="--", linewidth=1, color=QUIET)
-        axes.set_xscale("log")
-        axes.set_xlabel(f"at most this share of {how.how.lost}")
-        axes.set_ylabel(how.how.keeps)
+        lost = f"at most this share of {how.how.lost}"
+        axes.set(xscale="log", xlabel=lost, ylabel=how.how.keeps)
         axes.legend(frameon=False, fontsize="small")
         return axes
 

@@ -217,9 +217,8 @@ def certificate_to_watch(
         )
     if known.get("ends") not in (None, ":" in str(given.prediction)):
         raise SettingError(
-            f"The operating point in {path} was computed on {'LOWER:UPPER' * known['ends']}"
-            f"{'predicted numbers' * (not known['ends'])}: {Setting('prediction')} must name the "
-            "same kind of columns, not those of decisions."
+            f"{Setting('prediction')} must name such columns as the operating point in {path} was "
+            "computed on (numbers, or LOWER:UPPER), not those of decisions."
         )
     name = _chosen(evaluation, given.model, usual, path)
     asked = {k: given.said.get(k, known.get(k, usual)) for k, usual in USUAL.items()}

@@ -153,8 +153,9 @@ def _about_certificate(state: WatchState) -> list[str]:
     """What is watched, and what that assumes."""
     claim = state.claim
     watched = f"Watching the certificate of '{one_line(claim.model)}'. {claim.certificate.sentence}"
-    required = claim.requirement
+    required, told = claim.requirement, state.watch.assumption
     if required is not None:
+        told = assumed(state.watch, "meet the requirement")
         watched = (
             f"Watching whether new domains have {required.sentence} by '{one_line(claim.model)}' "
             f"at the setting {required.shown(claim.certificate.bound)}, as at least "
@@ -162,9 +163,7 @@ def _about_certificate(state: WatchState) -> list[str]:
         )
     return [
         watched,
-        state.watch.assumption
-        if required is None
-        else assumed(state.watch, "meet the requirement"),
+        told,
         "The certificate itself fails with a probability of at most "
         f"{as_percent(round(1.0 - claim.certificate.confidence, 10))}, which adds to that of a "
         "false alarm.",

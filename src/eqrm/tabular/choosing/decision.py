@@ -65,8 +65,8 @@ class Decision:
     @property
     def _how(self) -> str:
         if self.asked:
-            keeps = f"keeps most where '{self.asked}' is required"
-            return f"  ({'as asked for' if self.asked in MEASURES else keeps})"
+            best = f"best where '{self.asked}' is required"
+            return f"  ({'as asked for' if self.asked in MEASURES else best})"
         if self.is_plain or self.probability is None:
             return "" if self.rival is None else "  (nothing else is likely better)"
         likely = f"{self.probability:.0%}" if self.probability < 0.995 else "over 99%"

@@ -119,6 +119,7 @@ def test_a_training_by_a_requirement_hands_over_its_point(folder: Path) -> None:
     assert kept.point is not None
     assert len(kept.point.needed.domains) == 48
     assert "of the same model fitted without" in kept.printed()
+    assert kept.point.needed.cross_fitted  # what is handed over is fitted to all days
     kept.save(folder / "required")
     again = eqrm.load(folder / "required").point
     plain = next((folder / "required" / "models").glob("*plain*"))

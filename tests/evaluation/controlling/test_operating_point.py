@@ -330,6 +330,14 @@ def test_decisions_are_the_same_however_predictions_were_rounded_on_their_way() 
     assert (np.bincount(day, outside) <= 40).sum() == point.met()
 
 
+def test_evaluate_measures_no_requirement_of_another_task() -> None:
+    frame = world()
+    three = np.column_stack([frame.p / 2, frame.p / 2, 1.0 - frame.p])
+    for metric, given in (("loss <= 0.4", frame.p.to_numpy()), ("missed <= 10%", three)):
+        with pytest.raises(SettingError, match="does not apply to predictions of"):
+            eqrm.evaluate(frame.y, given, frame.day, metric=metric)
+
+
 def test_which_class_is_positive_is_known_or_refused(tmp_path: Path) -> None:
     frame = world().drop(columns=["p_0", "p_1"])
     for names, known in ((("no", "yes"), True), (("healthy", "cancer"), False)):

@@ -182,6 +182,8 @@ class Requirement:
         Every domain has all its rows here, or none. With a ``miss`` above 0, the *true* share of
         the domain is above the limit at λ* with at most this probability.
         """
+        number = 2 if rows.prediction.ndim == 1 else rows.prediction.shape[1]
+        self.refuse_other_task(() if self.numbers else range(number))
         if self.kind == AMONG:
             return self._needed_among(rows, domains, limits)
         scores, among = self.how.scores(rows.label, rows.prediction)
